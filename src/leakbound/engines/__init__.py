@@ -1,9 +1,9 @@
 """Engines draw completions. To add an engine, add a module and a row of `ENGINES`.
 
-Each row specifies a class with a function `open(location, prompting, **loading)
--> Generate`, and the extra of leakbound that installs its library. `location`
-is the part after the colon of `NAME:location`. Other packages add such a
-function in the entry-point group `leakbound.engines`.
+Each row specifies a class with a function `open(location, prompting, **loading) -> Generate`, and
+the extra (optional dependencies) of leakbound that installs the engine's library. `location` is the
+part after the colon of `NAME:location`. Other packages add such a function in the entry-point group
+`leakbound.engines`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Engine:
     Attributes:
         module: the module of the class.
         kind: the name of the class, which has the function `open`.
-        extra: the extra that installs the library of the engine.
+        extra: the extra (optional dependencies) of leakbound that installs the engine's library.
         chats: the module with the function `open_served_chat`; empty if the engine loads the model
             in this process.
     """
@@ -121,7 +121,7 @@ def open_engine(
         location: the model's name: a folder, a hub name, or `NAME:where` for another engine.
         prompting: how questions become prompts.
         queries: queries whose prompts are made before the weights of a local model are loaded. So
-            an error of the chat template is raised early.
+            an error in the chat template is raised early.
         loading: `dtype`, `device` and `trust_remote_code`, see `load_model`; a server ignores them.
 
     Returns:

@@ -69,7 +69,7 @@ class AdaptiveTemperature(LogitsProcessor):  # type: ignore[misc]
 
 
 Grow: TypeAlias = Callable[[Sequence[Query], Decoding, Draws], Iterator[Sample | Failure]]
-"""Samples of queries under a plain decoding."""
+"""A function that returns samples of queries under a decoding without adaptive temperature."""
 
 _ONE_DRAW = Draws(sizes=(1,))
 
@@ -77,7 +77,7 @@ _ONE_DRAW = Draws(sizes=(1,))
 def in_two_passes(
     queries: Sequence[Query], decoding: Decoding, draws: Draws, *, look: Grow, grow: Grow
 ) -> Iterator[Sample | Failure]:
-    """Yield a sample per query, with only its greedy answer if the model is confident in it.
+    """Yield a sample per query, with only the greedy answer if the model is confident in it.
 
     The model is confident if the mean confidence of the greedy answer exceeds the threshold. `look`
     computes the greedy answers. `grow` draws for the queries without a confident greedy answer.
@@ -101,6 +101,6 @@ def in_two_passes(
 
 
 def _under(sample: Sample, decoding: Decoding) -> Sample:
-    """Return the sample under this decoding, without lower bounds of log-probabilities."""
+    """Return the sample with this decoding, and without lower bounds of log-probabilities."""
     completions = tuple(replace(c, logprob_floor=None) for c in sample.completions)
     return replace(sample, decoding=decoding, completions=completions)

@@ -1,9 +1,9 @@
-"""Find the server in a model's name; decide whether it may get requests and the API key.
+"""Find the server in a model's name; decide whether it may receive requests and the API key.
 
-A run, a certificate or a study from another person may specify a judge on any
-server. Requests contain questions, answers and outputs, so a server in a file
-must not get requests for this reason only. A command sends requests only to
-servers on its command line, and a Python call only to servers in its arguments.
+A run, a certificate or a study from another person may specify a judge on any server. Requests
+contain questions, answers and outputs, so a server must not receive requests only because a file
+specifies it. A command sends requests only to servers on its command line, and a Python call only
+to servers in its arguments.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def key_for(url: str) -> str:
     """Return the API key for the server at `url`, or "" if the key belongs to another server.
 
     The key in $OPENAI_API_KEY belongs to the server with the scheme, host and port of
-    $OPENAI_BASE_URL, by default api.openai.com. Every other server gets requests without a key.
-    Raises InputError for a key that no header can contain; the message never shows the key.
+    $OPENAI_BASE_URL, by default api.openai.com. Requests to any other server contain no key. Raises
+    InputError for a key that no header can contain; the message never shows the key.
     """
     key = os.environ.get(KEY_VARIABLE, "").strip()
     home = os.environ.get(HOME_VARIABLE, "").strip() or _HOME
@@ -99,7 +99,7 @@ def key_for(url: str) -> str:
 
 
 def located(location: str) -> tuple[str, str]:
-    """Return the URL and the model of `URL#MODEL`, the URL without a slash at its end.
+    """Return the URL and the model in `URL#MODEL`; a slash at the end of the URL is removed.
 
     Raises InputError for an invalid location, or a URL with credentials, which results would show.
     """

@@ -1,14 +1,13 @@
 """Test, when a model is loaded, whether its key-value cache can be shared by branching prefixes.
 
-Each candidate is a `PrefixModel`. It processes a batch of two prompts that
-begin with the same tokens. Then it extends three rows by two tokens. The same
-sequences are also forwarded completely, without a cache. In float32, the logits
-with and without the cache must agree. In half precision they need not agree,
-because over thirty layers a difference in rounding may grow into a different
-distribution. After the test's tokens, the logits of SmolLM2-135M in bfloat16
-and in float32 differ by more than half of the largest logit. So in half
-precision every layer is tested separately. It gets the inputs that were
-recorded from the complete sequences, and its outputs must agree.
+Each candidate is a `PrefixModel`. It processes a batch of two prompts that begin with the same
+tokens. Then it extends three rows by two tokens. The same sequences are also forwarded completely,
+without a cache. In float32, the logits with and without the cache must agree. In half precision
+they need not agree, because over thirty layers a difference in rounding may grow into a different
+distribution. After the test's tokens, the logits of SmolLM2-135M in bfloat16 and in float32 differ
+by more than half of the largest logit. So in half precision every layer is tested separately. A
+layer receives the inputs that were recorded from the complete sequences, and its outputs must agree
+with the recorded outputs.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _FAR_EXACT = 1e-3
 def prefix_model(
     model: Any, eos_token_ids: frozenset[int]
 ) -> tuple[CachedModel | RecomputedModel, str | None]:
-    """Return the fastest exact `PrefixModel` for a causal LM, and a note if it uses no cache.
+    """Return the fastest exact `PrefixModel` for a causal model, and a note if it has no cache.
 
     Without a cache, every prefix is computed from its first token, which is slow. This is the case
     for state-space models, and for all models whose cache cannot branch.
@@ -91,8 +90,8 @@ class FedLayers:
     def of(cls, model: Any, sequences: Sequence[Sequence[int]]) -> FedLayers | None:
         """Return the layers of a transformers model; None if they have an unusual structure.
 
-        Usual layers are in one list, run once each, and have hidden states as input and an
-        attention module.
+        In the usual structure, all layers are in one list. Each layer runs once, has hidden states
+        as input, and has an attention module.
         """
         try:
             of = [next(getattr(x, n) for n in _ATTENTION if hasattr(x, n)) for x in blocks(model)]
@@ -187,7 +186,7 @@ def blocks(model: Any) -> Sequence[torch.nn.Module]:
 
 
 def _sequences(vocab: int) -> list[list[int]]:
-    """Return all tokens of the test's rows."""
+    """Return all tokens of the rows in the test."""
     return [
         [i % vocab for i in (*_PROMPTS[prompt], *new)]
         for prompt, *new in zip(_AFTER, *_STEPS, strict=True)
@@ -200,7 +199,7 @@ def _forwards(
     """Return the logits after each step of the test; with `at_once`, prompts are one batch.
 
     Set `at_once` to False if a key or value is not finite. The model then processes the prompts of
-    a batch again, one by one, so the layers would get the recorded inputs twice.
+    a batch again, one by one, so the recorded inputs would be fed to the layers twice.
     """
     at = (lambda rows, ends: None) if layers is None else layers.at
     roots, numbers = np.zeros(len(_PROMPTS), dtype=np.int64), np.arange(len(_PROMPTS))

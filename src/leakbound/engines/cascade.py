@@ -47,7 +47,7 @@ _NOWHERE = torch.empty(0, 0, dtype=torch.long)
 _REFUSED = ("position_bias", "head_mask")  # arguments that change scores in unsupported ways
 
 KeysValues: TypeAlias = tuple[torch.Tensor, torch.Tensor]
-"""Keys and values, rows or strips × heads × tokens × width each."""
+"""Keys and values; each has the shape rows (or strips) × heads × tokens × width."""
 
 
 class NotJoinedError(RuntimeError):
@@ -72,7 +72,7 @@ class Strips:
 
     @classmethod
     def of(cls, sizes: NDArray[np.int64]) -> Strips:
-        """Divide rows into strips of the height with the lowest cost; `sizes`: rows per prompt."""
+        """Divide rows into strips of the height with the least cost; `sizes`: rows per prompt."""
         ways = ((height, -(-sizes // height)) for height in _HEIGHTS)
         height, counts = min(ways, key=lambda way: way[1].sum() * (way[0] + _STRIP))
         prompts = np.repeat(np.arange(len(sizes)), counts)
@@ -112,8 +112,9 @@ class Together(NamedTuple):
     Attributes:
         rows: the rows, as a slice of all rows.
         strips: the strips, as a slice of all strips.
-        into: per place in the strips, the index of its row and head; strips · heads · height.
-        back: per row and head, its place in the strips; rows · heads.
+        into: for each place in the strips, the index of the place's row and head; strips · heads ·
+            height.
+        back: for each row and head, the place in the strips; rows · heads.
     """
 
     rows: slice
@@ -204,7 +205,7 @@ _SHARED: ContextVar[Shared | None] = ContextVar("leakbound_shared_prompts", defa
 
 @contextmanager
 def attending(config: Any, shared: Shared) -> Iterator[None]:
-    """Inside this context, the model of this config attends to the offers of its cache."""
+    """Inside this context, the model with this config attends to the offers of its cache."""
     before, token = config._attn_implementation, _SHARED.set(shared)
     config._attn_implementation = NAME
     try:

@@ -31,7 +31,7 @@ class Conversations(Prompting):
     """The prompting of queries whose text is a complete conversation, see `conversation_of`."""
 
     def uses_chat(self, tokenizer: Tokenizer) -> bool:
-        """Require a chat template.
+        """Return True; raise InputError if the tokenizer has no chat template.
 
         Args:
             tokenizer: the tokenizer of the model.
@@ -78,7 +78,7 @@ def conversation_of(request: Request) -> Query:
 def replies_of(
     engine: Generate, queries: Sequence[Query], decoding: Decoding, seed: int
 ) -> dict[Query, str]:
-    """Draw one reply for each conversation; leave out conversations with a missing answer."""
+    """Draw one reply per conversation; conversations with a missing answer are left out."""
     distinct = list(dict.fromkeys(queries))
     engine.check(distinct, decoding)
     draws = Draws(sizes=(1,), seed=seed, purpose=_PURPOSE)
@@ -99,7 +99,7 @@ class EngineChat:
     `max_new_tokens` or a stop string is not drawn again, because that would favour short replies.
     The reply is the answer, without the thought. The reply is None if the answer is missing, if the
     logits are unusable, or if the server refuses the request. A server may refuse a request that is
-    longer than the model's context, or that its model declines.
+    longer than the model's context, or that the server's model declines.
 
     Attributes:
         name: the name of the model in results.
@@ -128,7 +128,7 @@ class EngineChat:
             seed: the seed of the draws; a greedy decoding does not depend on it.
 
         Returns:
-            One reply per request, in order, or None, see the class.
+            One reply per request, in order; None for a missing reply (see the class).
 
         Raises:
             InputError: a conversation longer than a local model's context, a decoding that servers

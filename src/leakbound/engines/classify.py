@@ -1,8 +1,8 @@
 """Models that classify texts: sequence classifiers, and causal models that answer yes or no.
 
-To add a kind of classifier, add a function `open(location, *, dtype, device) ->
-Classify` and a row of `CLASSIFIERS`. Opening a classifier reads all files
-except the weights, which are loaded with the first text.
+To add a kind of classifier, add a function `open(location, *, dtype, device) -> Classify` and a row
+of `CLASSIFIERS`. Opening a classifier reads all files except the weights, which are loaded when the
+first text is classified.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SequenceClassifier:
 
     @classmethod
     def open(cls, location: str, *, dtype: str = "float32", device: str = "auto") -> Classify:
-        """Find the classifier; its weights are read with the first text.
+        """Find the classifier; its weights are read when the first text is classified.
 
         Args:
             location: a folder or a hub name.
@@ -63,8 +63,8 @@ class SequenceClassifier:
 
         Raises:
             InputError: an unknown dtype or device.
-            ModelError: the model is no sequence classifier, or its labels do not exclude each
-                other.
+            ModelError: the model is not a sequence classifier, or its labels are not mutually
+                exclusive.
         """
         model = cls(Checkpoint.open(location, dtype=dtype, device=device))
         config = model.checkpoint.config
@@ -88,7 +88,7 @@ class SequenceClassifier:
 
     @cached_property
     def fingerprint(self) -> JsonObject:
-        """A description of the model; classifiers with equal fingerprints return the same."""
+        """A description of the model; classifiers with equal fingerprints return equal results."""
         return self.checkpoint.fingerprint
 
     @property
@@ -103,8 +103,8 @@ class SequenceClassifier:
             texts: each text with the second text of its pair (None: no second text).
 
         Returns:
-            Probabilities, [n, labels], in the order of the texts. Other texts change them only by
-            rounding. NaN for a text longer than the model's context.
+            Probabilities, [n, labels], in the order of the texts. Other texts in the call change
+            them only by rounding. They are NaN for a text longer than the model's context.
 
         Raises:
             ModelError: weights that cannot be read, or probabilities that are NaN or infinite.
@@ -143,7 +143,7 @@ class YesNoClassifier:
 
     A text is the complete prompt after the BOS token; there is no second text. The probability of a
     word is the sum over all single tokens that spell the word. These tokens are in lower case,
-    capitalised or in capitals, with or without a blank before. All other tokens are ignored.
+    capitalised or in capitals, with or without a leading blank. All other tokens are ignored.
 
     Attributes:
         checkpoint: the model's files; the weights are not loaded yet.
@@ -157,7 +157,7 @@ class YesNoClassifier:
 
     @classmethod
     def open(cls, location: str, *, dtype: str = "float32", device: str = "auto") -> Classify:
-        """Find the classifier; its weights are read with the first text.
+        """Find the classifier; its weights are read when the first text is classified.
 
         Args:
             location: a folder or a hub name.
@@ -188,18 +188,18 @@ class YesNoClassifier:
 
     @cached_property
     def fingerprint(self) -> JsonObject:
-        """A description of the model; classifiers with equal fingerprints return the same."""
+        """A description of the model; classifiers with equal fingerprints return equal results."""
         return self.checkpoint.fingerprint
 
     def classify(self, texts: Texts) -> NDArray[np.float64]:
         """Return the probabilities of no and yes; see `Classify.classify`.
 
         Args:
-            texts: each text, which is the complete prompt, with None.
+            texts: a pair (text, None) for each text, which is the complete prompt.
 
         Returns:
-            Probabilities, [n, 2], in the order of the texts. Other texts change them only by
-            rounding. NaN for a text longer than the model's context.
+            Probabilities, [n, 2], in the order of the texts. Other texts in the call change them
+            only by rounding. They are NaN for a text longer than the model's context.
 
         Raises:
             InputError: a pair of texts.
@@ -266,7 +266,7 @@ def open_classifier(name: str, **loading: Any) -> Classify:
 
 
 def _room(checkpoint: Checkpoint) -> float:
-    """Return the number of tokens of the longest text that the model can read."""
+    """Return the largest number of tokens in a text that the model can read."""
     of_model = getattr(checkpoint.config, "max_position_embeddings", None) or math.inf
     return float(min(of_model, checkpoint.tokenizer.model_max_length))
 

@@ -36,11 +36,11 @@ _ABLE = ("explore", "force", "force_ids", "prove", "read", "gradient_norms", "wo
 
 
 class CrewEngine:
-    """An engine that runs its calls at the workers of a crew; `opener` opens the model there.
+    """An engine that runs its calls on the workers of a crew; `opener` opens the model there.
 
     A `CrewEngine` has the methods of the opened engine (see the protocols in `leakbound.types`).
-    Each call runs at one worker; `spread` distributes many jobs. A worker is refused if its engine
-    has another fingerprint than the first worker's engine.
+    Each call runs on one worker; `spread` distributes many jobs. A worker is refused if its
+    engine's fingerprint differs from that of the first worker's engine.
     """
 
     fingerprint: JsonObject
@@ -51,7 +51,7 @@ class CrewEngine:
         answers: list[tuple[dict[str, Any], list[str]]] = []
 
         def jobs() -> Iterator[None]:
-            """Let every available worker open the model, until one has answered."""
+            """Let every available worker open the model, until one worker has answered."""
             while not answers:
                 yield None
 
@@ -105,7 +105,7 @@ def _facts(engine: Any, _: None) -> tuple[dict[str, Any], list[str]]:
 
 
 def _require_same(engine: Generate, fingerprint: JsonObject) -> None:
-    """Refuse a worker whose engine has another distribution than the first worker's engine."""
+    """Refuse a worker whose engine's distribution differs from that of the first worker's."""
     if differing := different(engine.fingerprint, fingerprint):
         raise ModelError(
             f"the model on worker {socket.gethostname()} differs from the model of the same name "

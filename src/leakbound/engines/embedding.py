@@ -54,7 +54,7 @@ class TransformersEmbedder:
 
     @torch.no_grad()
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed texts as vectors; other texts change a vector only by rounding.
+        """Embed texts as vectors; the other texts of a call change a vector only by rounding.
 
         Args:
             texts: questions.

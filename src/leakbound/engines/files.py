@@ -1,4 +1,4 @@
-"""The files of a model: find them, check them without reading weights, and compute digests.
+"""Find the files of a model, check them without reading weights, and compute their digests.
 
 The files are checked first, because transformers builds as many layers as a config
 states. A wrong number may exhaust the memory. This module does not need torch.
@@ -36,7 +36,7 @@ _FEW = 5  # models that a message shows
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """A model folder and its files of weights; `gguf` is the name of a `.gguf` file."""
+    """A model folder and its weight files; `gguf` is the name of a `.gguf` file."""
 
     folder: Path
     weights: tuple[Path, ...]
@@ -113,7 +113,7 @@ def _download(location: str) -> Path:
 
 
 def _require_no_adapter(folder: Path) -> None:
-    """Refuse a folder with an adapter.
+    """Raise an error for a folder with an adapter.
 
     transformers applies an adapter without a message, and no file shows whether the adapter was
     already merged into the weights.
@@ -203,6 +203,6 @@ def _digest(files: tuple[tuple[Path, int, int, int], ...]) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error, as a sentence."""
+    """Return the first line of an error message, as a sentence."""
     line = str(error).strip().partition("\n")[0] or type(error).__name__
     return line if line.endswith((".", "!", "?")) else f"{line}."

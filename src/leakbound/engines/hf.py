@@ -62,7 +62,7 @@ class RowBudget:
 
     @classmethod
     def of(cls, device: torch.device) -> RowBudget:
-        """Return the limits for a device; on a GPU, 1,024 rows were as fast as 64 rows."""
+        """Return the limits for a device."""
         cache = memory_for_keys(device)
         if device.type == "cuda":
             stored = "at most 16384 are kept, in an eighth of the GPU's memory"
@@ -71,7 +71,7 @@ class RowBudget:
         return cls(1024, cache, f"at most 1024 sequences per forward pass; {stored}")
 
     def rows(self, model: Any, max_new_tokens: int, rows: int | None = None) -> tuple[int, int]:
-        """Return the number of rows of a forward pass (`rows` if given) and of stored prefixes."""
+        """Return the numbers of rows of a forward pass (`rows` if given) and of stored prefixes."""
         config = model.config.get_text_config()
         attention = getattr(config, "num_attention_heads", 1)  # a state-space model has no heads
         heads = getattr(config, "num_key_value_heads", None) or attention
@@ -147,7 +147,7 @@ class TransformersEngine:
 
     @property
     def fingerprint(self) -> JsonObject:
-        """The model's fingerprint, the prompting, and the computation of logits."""
+        """The model's fingerprint, the prompting, and how logits are computed."""
         return {
             **self.loaded.fingerprint,
             "end_tokens": sorted(self._ends),
@@ -181,12 +181,13 @@ class TransformersEngine:
         return self._margin
 
     def measure(self, queries: Sequence[Query]) -> None:
-        """Measure the margin after these queries' prompts; see `Measures.measure`, `shape_margin`.
+        """Measure the margin after these queries' prompts (see `Measures.measure`, `shape_margin`).
 
         Without this call, `explore` and `force` measure the margin with their first queries.
 
         Args:
-            queries: the queries that will be drawn or explored; the prompts of some are used.
+            queries: the queries that will be drawn or explored; the prompts of some queries are
+                used.
         """
         probed = probed_prompts(map(self.prompt_ids, queries), self.loaded.context_length)
         if probed != self._probed:
@@ -246,7 +247,7 @@ class TransformersEngine:
             draws: the draws of each query, and their key.
 
         Returns:
-            An iterator; a Failure if the model's logits are unusable.
+            An iterator, with a Failure for each query after which the model's logits are unusable.
 
         Raises:
             InputError: a prompt that the chat template refuses.
@@ -282,7 +283,7 @@ class TransformersEngine:
 
         Raises:
             InputError: half-precision weights, adaptive temperature in two passes, or `max_tokens`.
-                The errors of their masses have no known limit.
+                The errors of the output probabilities then have no known limit.
         """
         yield from self._exact(decoding, queries).explore(queries, decoding, effort, ranges)
 
@@ -293,7 +294,7 @@ class TransformersEngine:
 
         Args:
             texts: each query with a text. A text longer than the decoding allows is cut.
-            decoding: the distribution to force through.
+            decoding: the distribution under which outputs have their probabilities.
 
         Returns:
             A completion of count 0 for each text; None if the decoding cannot produce the text. The
@@ -302,7 +303,7 @@ class TransformersEngine:
                 its query.
 
         Raises:
-            InputError: a decoding or weights without an exact mode, as for `explore`.
+            InputError: a decoding or weights that `explore` refuses.
         """
         sampler = self._exact(decoding, [query for query, _ in texts])
         outputs = [(query, self._output(query, text, decoding)) for query, text in texts]
@@ -315,14 +316,15 @@ class TransformersEngine:
         """Teacher-force generated token ids; see `Retraces.force_ids`.
 
         Args:
-            outputs: each query with the token ids of an output, or of a beginning of outputs.
-            decoding: the distribution to force through.
+            outputs: each query with the token ids of a complete output, or of a prefix that several
+                outputs share.
+            decoding: the distribution under which outputs have their probabilities.
 
         Returns:
             A completion of count 0 for each output; None if the decoding cannot produce it.
 
         Raises:
-            InputError: a decoding or weights without an exact mode, as for `explore`.
+            InputError: a decoding or weights that `explore` refuses.
         """
         return self._exact(decoding, [query for query, _ in outputs]).force(
             outputs, decoding, beginnings=True
@@ -335,7 +337,7 @@ class TransformersEngine:
         draws: Draws,
         stored: Mapping[str, Sequence[Completion]],
     ) -> Iterator[Redrawn]:
-        """Check whether stored completions are the results of these draws; see `Redraws.redraw`.
+        """Check whether these draws result in the stored completions; see `Redraws.redraw`.
 
         Args:
             queries: the queries that were drawn for.
@@ -347,7 +349,7 @@ class TransformersEngine:
             An iterator, one Redrawn per query.
 
         Raises:
-            InputError: a decoding or weights without an exact mode, as for `explore`.
+            InputError: a decoding or weights that `explore` refuses.
         """
         yield from self._exact(decoding, queries).retrace(queries, decoding, draws, stored)
 
@@ -366,7 +368,7 @@ class TransformersEngine:
             An iterator.
 
         Raises:
-            InputError: a decoding or weights without an exact mode, as for `explore`.
+            InputError: a decoding or weights that `explore` refuses.
         """
         sampler = self._exact(decoding, [query for query, _ in queries])
         leads = [
@@ -378,7 +380,7 @@ class TransformersEngine:
         yield from sampler.prove(leads, decoding, forwards, ranges)
 
     def _output(self, query: Query, text: str, decoding: Decoding) -> tuple[int, ...] | None:
-        """See `Prompting.output`; the output is cut to the budgets of the decoding."""
+        """See `Prompting.output`; the output is cut at the budgets of the decoding."""
         ids = self.prompting.output(self.loaded.tokenizer, query, text)
         if ids is None or decoding.max_thinking_tokens is None:
             return ids and ids[: decoding.max_new_tokens]
@@ -403,7 +405,7 @@ class TransformersEngine:
             One Reading per pair, in order.
 
         Raises:
-            InputError: a pair longer than the context.
+            InputError: a pair with more tokens than the model's context allows.
             ModelError: logits that are NaN or infinite.
         """
         return self._reader.read(texts)
@@ -418,7 +420,7 @@ class TransformersEngine:
             One norm per pair, in order.
 
         Raises:
-            InputError: an answer that is empty, or too long with its prompt.
+            InputError: an answer that is empty, or that is too long together with its prompt.
             ModelError: a gradient that is NaN or infinite.
         """
         return self._reader.gradient_norms(texts)
@@ -429,9 +431,9 @@ class TransformersEngine:
         return Reader(self.loaded, self.prompting, shares=isinstance(self._seam, CachedModel))
 
     def _exact(self, decoding: Decoding, queries: Sequence[Query]) -> Sampler:
-        """Return a sampler of exact masses after these prompts.
+        """Return a sampler that computes exact probabilities after these prompts.
 
-        Raises InputError if masses cannot be exact.
+        Raises InputError if exact probabilities cannot be computed.
         """
         if why := decoding.inexact:
             raise InputError(f"{why}, or sample only.")

@@ -1,4 +1,4 @@
-"""Load complete models from disk or hub, and save them atomically.
+"""Load complete models from disk or the hub, and save models atomically.
 
 If a checkpoint lacks a tensor, transformers only warns and uses random weights
 instead. Such a model looks perfectly unlearned, so this module refuses it. It
@@ -98,8 +98,8 @@ class Checkpoint:
             dtype: the type of the weights: "float32" (default), "bfloat16", "float16", or "auto"
                 (as stored).
             device: "cpu", "cuda", or "auto" (default): a GPU if there is one.
-            trust_remote_code: run code that came with the model.
-            gguf: accept a `.gguf` file.
+            trust_remote_code: whether to run code that came with the model.
+            gguf: whether to accept a `.gguf` file.
 
         Returns:
             The checkpoint.
@@ -131,7 +131,7 @@ class Checkpoint:
         return self.fingerprint_of(self.dtype, [self.config, self.tokenizer])
 
     def fingerprint_of(self, dtype: str, parts: Iterable[Any]) -> JsonObject:
-        """Return digests of everything that determines the next token and the end of an answer.
+        """Return digests of everything that determines the next token and the ends of answers.
 
         Weights, settings and tokenizers are read from the model's files. Code is found through the
         classes of the loaded objects, because a config may name code in another repository.
@@ -172,7 +172,7 @@ class Checkpoint:
         return _ends(self.location, stated, self.config, self.tokenizer)
 
     def require_sound(self) -> None:
-        """Refuse invalid end tokens, and an invalid chat template; see `templates`.
+        """Raise ModelError for invalid end tokens or an invalid chat template; see `templates`.
 
         Raises:
             ModelError: invalid end tokens, or a template that leaves the question out.
@@ -238,7 +238,7 @@ def load_model(
         dtype: the type of the weights: "float32" (default), "bfloat16", "float16", or "auto"
             (as stored).
         device: "cpu", "cuda", or "auto" (default): a GPU if there is one.
-        trust_remote_code: run code that came with the model.
+        trust_remote_code: whether to run code that came with the model.
         before: called with the tokenizer before any weight is loaded; its exceptions propagate.
 
     Returns:
@@ -330,14 +330,15 @@ def save_model(
 ) -> None:
     """Write a model folder atomically: into a temporary sibling, which is renamed to `path`.
 
-    All bytes are flushed to disk before the rename, and the new name after it. So a power cut
-    leaves the complete folder or nothing.
+    All bytes are flushed to disk before the rename, and the new name is flushed after it. So a
+    power cut leaves the complete folder or nothing.
 
     Args:
         model: the transformers model.
         tokenizer: its tokenizer.
         path: the folder to make.
-        files: the texts of further files by name, written next to the weights (None: none).
+        files: additional files to write next to the weights: their texts by file name (None: no
+            files).
 
     Raises:
         InputError: `path` exists.
@@ -445,7 +446,7 @@ def _refusing(location: str) -> Iterator[None]:
 
 
 def _require_causal(location: str, model: Any) -> None:
-    """Refuse a model whose logits after a token depend on later tokens.
+    """Raise ModelError for a model whose logits after a token depend on later tokens.
 
     transformers loads an encoder that was trained to fill in masked tokens as a generating model
     without an error.
@@ -470,7 +471,7 @@ def _require_causal(location: str, model: Any) -> None:
 def _ends(
     location: str, generation: GenerationConfig, config: Any, tokenizer: Any
 ) -> frozenset[int]:
-    """Return the tokens that end a completion; raise ModelError if the model can draw none."""
+    """Return the tokens that end a completion; raise ModelError if none of them can be drawn."""
     of_model = generation.eos_token_id
     listed = of_model if isinstance(of_model, list) else [of_model]
     size = config.get_text_config().vocab_size

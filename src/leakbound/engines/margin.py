@@ -50,7 +50,7 @@ def probed_prompts(prompts: Iterable[Ids], context: int | None = None) -> tuple[
 
 @torch.inference_mode()
 def shape_margin(model: PrefixModel, prompts: Sequence[Ids] = ()) -> float:
-    """Return δ: a limit on the difference of a log-probability between batch shapes, in nats.
+    """Return δ: a limit on how much a log-probability differs between batch shapes, in nats.
 
     δ is eight times the largest observed difference of a logit after the same prefix, and at least
     4e-6. The tested prefixes are `prompts` (see `probed_prompts`), two made-up prompts, and four
@@ -62,9 +62,9 @@ def shape_margin(model: PrefixModel, prompts: Sequence[Ids] = ()) -> float:
 
     So δ is a multiple of an observed maximum, and is not proved for every prefix.
 
-    δ is infinite in three cases, so that no mass is exact. The weights have fewer than 32 bits, the
-    logits are NaN in one shape but not in another, or the logits are NaN after every prompt. (If
-    the logits are NaN after one prompt in every shape, only that question fails.)
+    δ is infinite in three cases, so that no mass is exact. The cases are: the weights have fewer
+    than 32 bits, the logits are NaN in one shape but not in another, or the logits are NaN after
+    every prompt. (If the logits are NaN after one prompt in every shape, only that question fails.)
 
     The factor of eight has two reasons. If no logit changes by more than ε, the logsumexp of the
     logits changes by at most ε. A log-probability is a logit minus the logsumexp, so it changes by
@@ -120,7 +120,7 @@ def _walk_together(model: PrefixModel, prompts: Sequence[Ids], seen: Seen) -> li
 
 
 def _without_ends(model: PrefixModel, logits: torch.Tensor) -> torch.Tensor:
-    """Return the logits, without the tokens that end an output."""
+    """Return the logits; the logits of tokens that end an output are removed."""
     ends = torch.tensor(sorted(model.eos_token_ids), dtype=torch.long, device=logits.device)
     return logits.index_fill(-1, ends, -math.inf)
 

@@ -1,4 +1,4 @@
-"""Open models that are not under test, for scorers, rewriters and judges."""
+"""Open models for scorers, rewriters and judges, but not the evaluated model."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _GREETING = Request(id="greeting", messages=(Message(role="user", text="Hello.")
 class OpenModels:
     """`Models` from folders and the hub; a model is opened again only if its files changed.
 
-    torch is imported with the first model.
+    torch is imported when the first model is opened.
 
     Attributes:
         dtype: the type of the weights: "float32", "bfloat16", "float16", or "auto" (as stored).
         device: "cpu", "cuda", or "auto": a GPU if there is one.
-        trust_remote_code: run code that came with a chat model.
-        servers: the URLs of the only servers that may get requests.
+        trust_remote_code: whether to run code that came with a chat model.
+        servers: the URLs of the servers that may receive requests; no other server may.
     """
 
     dtype: str = "float32"
@@ -96,7 +96,7 @@ class OpenModels:
 def open_scorer(spec: str, **loading: Any) -> Scorer:
     """Make the scorer that `spec` describes, and connect it to its model, if it has one.
 
-    A server in `spec` may get requests, so never use a spec from an untrusted file.
+    A server in `spec` may receive requests, so never use a spec from an untrusted file.
 
     Args:
         spec: the specification of the scorer, see `make_scorer`.

@@ -62,7 +62,7 @@ class Cascade:
 
     @classmethod
     def on(cls, device: torch.device) -> Cascade:
-        """Return the limits for a device; they are higher on a GPU, where more calls cost more."""
+        """Return the limits for a device; a GPU has higher limits, because its calls cost more."""
         return cls(keys=1 << 19) if device.type == "cuda" else cls()
 
     def pays(self, longest: int, rows: int, prompts: int) -> bool:
@@ -89,7 +89,7 @@ def arithmetic(device: torch.device) -> str:
 def memory_for_keys(device: torch.device) -> int:
     """Return the bytes for keys and values: an eighth of a GPU's memory, elsewhere 2 GiB.
 
-    The keys and values of generated tokens stay below this limit. No further prompt is processed
+    The keys and values of generated tokens stay below this limit. No additional prompt is processed
     while the keys and values of all tokens exceed the limit.
     """
     if device.type != "cuda":
@@ -221,7 +221,7 @@ class CachedModel:
     def _forward(
         self, tokens: NDArray[np.int64], slots: Slots, block: int | None = None
     ) -> torch.Tensor:
-        """Return the logits after new tokens, rows × new; `slots` get their keys and values."""
+        """Return the logits after new tokens, rows × new; store keys and values in `slots`."""
         inputs, (filled, seen) = self._inputs(tokens, slots, self._tree.paths(slots[:, -1]))
         self._cache.point(filled, seen, self._tree.size)
         shared = None if block is None else self._cache.share(Shared(block))
@@ -292,7 +292,7 @@ class CachedModel:
 
 
 class RecomputedModel(WholePrefixes):
-    """Forwards every prefix from its first token, without a cache: slow, and always exact."""
+    """A model that forwards each prefix from its first token, without a cache: slow, exact."""
 
     def __init__(self, model: Any, eos_token_ids: frozenset[int]) -> None:
         super().__init__(self._read)

@@ -65,7 +65,7 @@ class PrefixTree:
         return self.size - len(self._free)
 
     def find(self, prompt: Sequence[int]) -> tuple[int, int]:
-        """Return the last slot, and the length, of a prompt's longest stored beginning."""
+        """Return the last slot and the length of the longest stored beginning of a prompt."""
         slot = NOTHING
         for depth, token in enumerate(prompt):
             if (slot, token) not in self._prompts:
@@ -117,7 +117,7 @@ class PrefixTree:
             handles = self._parent[unused]
 
     def paths(self, slots: Slots) -> Slots:
-        """Return, per slot, its path from the first token of the prompt on, padded in front."""
+        """Return, for each slot, the path from the prompt's first token to it, padded in front."""
         return self._climb(slots, int(self.length[slots].max()))
 
     def prompt_slots(self, prompts: Slots) -> Slots:
@@ -130,7 +130,7 @@ class PrefixTree:
         return paths
 
     def generated(self, slots: Slots) -> Slots:
-        """Return, per slot, the part of its path with generated tokens, padded in front."""
+        """Return, for each slot, the generated tokens' part of its path, padded in front."""
         depth = self.length[slots] - self.length[self.prompt[slots]]
         paths = self._climb(slots, int(depth.max()))
         columns = paths.shape[1]

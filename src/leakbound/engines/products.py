@@ -52,7 +52,7 @@ class Products:
 
 
 def _fits(layer: torch.nn.Linear) -> bool:
-    """Return whether oneDNN computes the layer faster, and the layer's `forward` is its own."""
+    """Return whether oneDNN computes the layer faster, and the layer's `forward` is unchanged."""
     x, own = layer.weight, vars(layer)
     usual = x.dtype == torch.float32 and x.is_cpu and x.is_contiguous() and "forward" not in own
     return usual and (x.numel() >= HEAVY or torch.backends.cpu.get_cpu_capability() == "AVX512")

@@ -68,11 +68,11 @@ class Prompting:
     Attributes:
         template: the plain prompt, with {question} for the question (None: `BASE_TEMPLATE`).
         system: the chat's system message (None: `default_system`).
-        default_system: the system message if `system` is None, except for families that get no
+        default_system: the system message if `system` is None, except for model families without a
             system message (see `FAMILIES`). None: no system message.
         chat: True requires the chat template, False the plain prompt. None: the chat template if
             the tokenizer has one.
-        compat: "openunlearning" (see above); None: no other framework.
+        compat: "openunlearning" (see above); None: no other framework is imitated.
         end_token: the text of a token that ends outputs, in addition to the model's own end tokens.
             None: the end-of-turn token of a chat template; for a plain prompt, no token.
         thinking: the mode of chat models that mark their thoughts. "off" ends every prompt with an
@@ -165,8 +165,8 @@ class Prompting:
             question: a query, or the text of a question.
 
         Returns:
-            `encode`'s token ids, the position of the question's first token, and the position after
-            its last token.
+            The token ids that `encode` returns, the position of the question's first token, and the
+            position after its last token.
 
         Raises:
             InputError: see `encode`.
@@ -351,7 +351,8 @@ class Prompting:
             The rule.
 
         Raises:
-            InputError: a description with an unknown setting, or a setting of another type.
+            InputError: a description with an unknown setting, or with a setting that has a wrong
+                type.
         """
         stated = description if isinstance(description, Mapping) else {}
         rule = {name: value for name, value in stated.items() if name not in _NOT_FIELDS}
@@ -371,7 +372,7 @@ class Prompting:
         return self.system
 
     def notes(self, tokenizer: Tokenizer) -> list[str]:
-        """Describe a system message without effect, and how thinking differs from training.
+        """Describe a system message that has no effect, and how thinking differs from training.
 
         Args:
             tokenizer: the tokenizer of the model.
@@ -486,7 +487,7 @@ class Prompting:
         return "".join([*shown, put(query.text), query.prefix])
 
     def _opened(self, tokenizer: Tokenizer, query: Query) -> str:
-        """Return the text before the output, or before the rest of the answer."""
+        """Return the text before the output, or before the rest of an answer with a prefix."""
         if not self.uses_chat(tokenizer):
             return self._plainly(query)
         turns, marks = self.conversation(query, tokenizer), marks_of(tokenizer)
@@ -549,7 +550,7 @@ def _query(query: Question) -> Query:
 
 
 def _trained(tokenizer: Tokenizer) -> Thinking | None:
-    """Return whether the tokenizer's model was trained to think; None: not trained by leakbound."""
+    """Return whether leakbound trained the model to think; None: leakbound did not train it."""
     stated = getattr(tokenizer, "init_kwargs", {}).get(TRAINED)
     return stated if stated in get_args(Thinking) else None
 
@@ -600,9 +601,9 @@ def require_room(
     Args:
         query: the query.
         length: the number of tokens of the prompt.
-        decoding: limits the length of a completion.
-        limit: tokens of the context (None: unlimited).
-        larger: the user's action that makes the context larger; empty if there is none.
+        decoding: the decoding, which limits the length of a completion.
+        limit: the number of tokens of the context (None: unlimited).
+        larger: what the user can do to make the context larger; empty: nothing.
     """
     room = decoding.room(length)
     if room < 1:

@@ -31,7 +31,7 @@ _LOOK = 1.0  # seconds between two searches for room
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A job for a worker, with the opener of its model."""
+    """A job for a worker, with the opener of the model that the job needs."""
 
     opener: Opener[Any]
     do: Callable[[Any, Any], Any]
@@ -60,16 +60,16 @@ class WorkerShare:
 class RayWorkers:
     """Workers of a Ray cluster; each worker is a process that opens the model.
 
-    If a worker or a machine is lost, other workers repeat its current jobs. Machines that join the
-    cluster get workers while there is work. If Ray is already initialised, the existing connection
-    is used.
+    If a worker or a machine is lost, other workers repeat its current jobs. Workers are started on
+    machines that join the cluster, as long as there is work. If Ray is already initialised, the
+    existing connection is used.
 
     Attributes:
         address: the address of a running cluster, "auto" for the cluster of this machine, or
             "local" for a temporary cluster on this machine only.
         most: the maximum number of simultaneous workers (None: all that fit).
-        gpus: GPUs per worker; with 0.5, two workers share a GPU (None: 1 if the cluster has GPUs,
-            else 0).
+        gpus: GPUs per worker. With 0.5, two workers share a GPU. None: 1 if the cluster has GPUs,
+            else 0.
         threads: CPU threads per worker. One process with the same number of threads draws the same
             completions.
 
@@ -93,7 +93,7 @@ class RayWorkers:
 
     @contextmanager
     def open(self) -> Iterator[Crew]:
-        """Open the workers of the cluster; a cluster that this call starts ends with the context.
+        """Open the workers of the cluster; a cluster started here shuts down with the context.
 
         Returns:
             A context manager that returns the `Crew`.
@@ -182,7 +182,7 @@ class RayCrew:
     Another worker repeats the job of a lost worker. Ray's restarts and retries are off. Ray repeats
     an actor's job only on the same actor, and a restarting actor waits for room even if other
     actors are idle. Workers are not Ray's tasks, because a task reserves a GPU only while it runs.
-    A later task of the same process could reserve another GPU than the GPU with the model.
+    A later task of the same process could reserve a GPU that does not contain the model.
 
     Args:
         ray: the library, initialised.

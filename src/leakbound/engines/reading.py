@@ -29,7 +29,7 @@ from leakbound.types import Query, Reading
 
 Ids = tuple[int, ...]
 Pair = tuple[Ids, Ids]
-"""(prompt, answer with its end token)"""
+"""A pair (prompt, answer with its end token), as token ids."""
 
 _LOGITS = 1 << 26  # the most logits per batch: 256 MiB in float32
 _TOKENS = 1 << 12  # the most tokens per batch, including padding
@@ -54,7 +54,7 @@ class Reader:
 
     @torch.inference_mode()
     def read(self, texts: Sequence[tuple[Query, str]]) -> list[Reading]:
-        """See `Reads.read`; other texts change a reading only by rounding."""
+        """See `Reads.read`; the other texts of a call change a reading only by rounding."""
         pairs = self._encode(texts)
         by_pair, readings = self.read_ids(pairs), []
         for (query, text), pair in zip(texts, pairs, strict=True):
@@ -173,7 +173,7 @@ class Reader:
         }
 
     def _shown(self, ids: Any) -> Any:
-        """Return which tokens are visible to later tokens; all, except with `Prompting.compat`."""
+        """Return which tokens are visible to later tokens; without `Prompting.compat`, all are."""
         hidden = self.prompting.hidden_token_id(self.loaded.tokenizer)
         return ids != (_NO_TOKEN if hidden is None else hidden)
 

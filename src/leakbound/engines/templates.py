@@ -87,9 +87,10 @@ def turn_of(role: str, text: str) -> dict[str, str]:
 def written(
     tokenizer: Tokenizer, turns: Turns, *, open_ended: bool, thinking: bool | None = None
 ) -> str:
-    """Render the chat template with these turns, `open_ended` with the opening of an answer.
+    """Render the chat template with these turns and, if `open_ended`, the opening of an answer.
 
-    `thinking`: the setting `enable_thinking` that the template gets (None: it gets no setting).
+    `thinking`: the value of `enable_thinking` that is passed to the template (None: no value is
+    passed).
 
     Raises InputError if the template refuses the turns, and ModelError if it leaves out the last
     message of the user.
@@ -131,18 +132,19 @@ def _rendered(tokenizer: Tokenizer, turns: Turns, open_ended: bool, **settings: 
 def contains_question(prompt: str, question: str) -> bool:
     """Return whether a prompt contains the letters and digits of a question, in order.
 
-    Upper and lower case are equal. So a template may trim, wrap or quote the question, or write it
-    as JSON. A question without letters and digits must occur in the prompt, apart from blanks.
+    Upper and lower case are not distinguished. So a template may trim, wrap or quote the question,
+    or write it as JSON. A question without letters and digits must occur in the prompt, apart from
+    blanks.
     """
     spelled = json.dumps(question, ensure_ascii=False)[1:-1]
     return any(form.strip() in prompt or _bare(form, prompt) for form in (question, spelled))
 
 
 def require_sound(tokenizer: Tokenizer, file: str) -> None:
-    """Refuse a chat template that does not put two test questions into their prompts.
+    """Raise ModelError for a chat template that leaves a test question out of its prompt.
 
     A template that raises an error for the test questions is accepted here, because its error
-    appears again with the real questions. The ModelError contains the `file` of the template.
+    appears again with the real questions. The error message contains the `file` of the template.
     """
     if getattr(tokenizer, "chat_template", None) is None:
         return

@@ -35,10 +35,10 @@ class Marks:
         closing: the text between a thought and the answer.
         title: the first line of every thought, without content.
         call: the mark that ends a tool call.
-        turn: the end of a prompt before a header.
+        turn: the text at the end of a prompt, before the header of an output.
         answer: the header of an answer.
-        ids: the marks by their ids, if they are tokens of the model; empty: the marks are tags in
-            the text.
+        ids: the marks by their token ids, if they are tokens of the model; empty: the marks are
+            tags in the text.
     """
 
     begins: Mapping[str, Begins] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class Marks:
                 texts.
 
         Returns:
-            The thought and the answer. Blanks around a thought, and between it and the answer,
+            The thought and the answer. Blanks around the thought, and between thought and answer,
                 belong to neither.
         """
         state: Begins = "thought" if opened else "answer"

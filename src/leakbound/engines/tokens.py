@@ -139,7 +139,7 @@ class Detokenizer:
     def _between_marks(
         self, ids: Sequence[int], read: Callable[[Sequence[int]], str]
     ) -> list[tuple[Begins | None, str]]:
-        """Return the texts between marks, with the parts of the marks; `read` decodes the last."""
+        """Return the texts between marks, with the marks' parts; `read` decodes the last text."""
         marks, start, mark = self._marks, 0, None
         pieces: list[tuple[Begins | None, str]] = []
         if marks.begins and not marks.ids:

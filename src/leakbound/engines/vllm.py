@@ -80,8 +80,9 @@ _DISTRIBUTION = ("max_model_len", "quantization", "kv_cache_dtype", "lora")
 class VllmEngine:
     """Draw completions with vLLM; see `Generate` for the contract.
 
-    Draws are keyed by (seed, purpose, query, chunk). They can be repeated at most on the same
-    machine in the same batches. The fingerprint states this, so stored draws are never drawn again.
+    Draws are keyed by (seed, purpose, query, chunk). They are repeatable only on the same machine
+    in the same batches, and possibly not even there. The fingerprint states this, so stored draws
+    are never drawn again.
 
     Args:
         llm: a `vllm.LLM` with the model loaded.
@@ -124,7 +125,7 @@ class VllmEngine:
             dtype: the type of the computation: "float32" (default), "bfloat16", "float16" or
                 "auto".
             device: not used: vLLM is built for one kind of device.
-            trust_remote_code: run code from the model's repository.
+            trust_remote_code: whether to run code from the model's repository.
 
         Returns:
             The engine.
@@ -203,7 +204,7 @@ class VllmEngine:
         return words_of(self._tokenizer, texts)
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        """Refuse a decoding that vLLM lacks, and a query that does not fit its context.
+        """Raise InputError for a decoding or query that vLLM cannot handle.
 
         Args:
             queries: the queries.
@@ -246,8 +247,8 @@ class VllmEngine:
 
         Raises:
             InputError: a prompt that the chat template refuses.
-            ModelError: vLLM returned another number of completions than requested, or a chat
-                template leaves the question out.
+            ModelError: vLLM returned more or fewer completions than requested, or a chat template
+                leaves the question out.
         """
         calls = [(query, *chunk) for query in queries for chunk in draws.chunks(query.id)]
         prompts = {q: tuple(self.prompting.encode(self._tokenizer, q)) for q in queries}
@@ -282,7 +283,7 @@ class VllmEngine:
             yield self._result(query, decoding, drawn, prompts[query])
 
     def _sampling(self, n: int, decoding: Decoding, length: int, seed: int) -> Any:
-        """Return every setting of vLLM's sampling, for a prompt of `length` tokens."""
+        """Return every sampling setting of vLLM for a prompt of `length` tokens."""
         from vllm import SamplingParams
 
         marks = "watermarking" in inspect.signature(SamplingParams).parameters  # not in old vLLM

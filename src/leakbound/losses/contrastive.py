@@ -3,7 +3,7 @@
 Deviations: By default, the squared norms of eq. 1 are means over hidden dimensions, because sums
 cannot reach the margins in the paper. The appendix of the paper uses the name s for the margin τ,
 so the length `s` of the random vector has the default 1. If a centre is shorter than the question,
-its last token is repeated. The paper does not specify this case.
+the centre's last token is repeated. The paper does not specify this case.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def cel(
     with one hinge per question. Here h_t is the activation at the question's token t, and x is a
     centre (a rewriting of the question). The vector s·u has length s and a random direction u. The
     first term (push) moves activations away from the centres. The second term (pull) moves them
-    towards s·u. With β = 0 a question needs a second centre. Otherwise its only centre is the
-    question itself, and the push away from it has gradient 0 while the model equals its reference.
+    towards s·u. With β = 0, a question needs at least two centres. A single centre is the question
+    itself, and the push away from it has gradient 0 while the model equals its reference.
 
     Args:
         batch: the packed answers; uses the activations at the question, their `direction` u and

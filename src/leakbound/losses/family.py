@@ -63,8 +63,8 @@ class Loss:
             setting `layer` specifies the layer: the number of a block, or a fraction of the model's
             depth that `Objective.at_depth` replaces by a block.
         over: the tokens over which the loss averages (None: its values are not means over tokens).
-        others: the values that replace `needs` and `over`, by the value of the loss's setting
-            `over`, for every value except "answer".
+        others: for each value of the loss's setting `over` except "answer", the values that replace
+            the attributes `needs` and `over`.
     """
 
     function: Callable[..., Tensor]
@@ -111,8 +111,8 @@ class Loss:
             settings: the values of its settings.
 
         Raises:
-            InputError: an unknown setting, a value of another kind than the default, a missing
-                setting without a default, or a value that the function itself refuses.
+            InputError: an unknown setting, a value that is not of the same kind as the default, no
+                value for a setting without a default, or a value that the loss function refuses.
         """
         parameters = keywords(self.function)
         for setting, value in settings.items():
@@ -134,7 +134,7 @@ def keywords(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def require_kind(parameter: inspect.Parameter, value: object, of: str) -> None:
-    """Raise InputError for a setting of another kind than its default: word, boolean or number."""
+    """Raise InputError unless a setting and its default are both a word, a boolean or a number."""
     if parameter.name == "layer":
         good = value >= 0 if type(value) is int else type(value) is float and 0 < value < 1
         kind = "a whole number, 0 or more, or a fraction of the depth below 1"

@@ -24,9 +24,11 @@ IGNORED = -100
 T = TypeVar("T")
 Tokens = Literal["answer", "question"]  # the tokens of a row whose activations are used
 Over = Literal["answer", "rest", "alternate", "invented", "whole", "read"]
-"""The tokens over which a loss averages. "answer": all tokens of the answers; "rest": the same
-without each answer's first token; "alternate" or "invented": the tokens of such answers; "whole":
-all tokens of prompts and answers; "read": the same without each row's last, which predicts none."""
+"""The tokens over which a loss averages. "answer": all tokens of the answers; "rest": these tokens
+without each answer's first token; "alternate" or "invented": the tokens of the alternate or
+invented answers; "whole": all tokens of prompts and answers; "read": all these tokens without each
+row's last token, which predicts no token.
+"""
 _COUNTED: Mapping[Over, tuple[str, int]] = {
     "answer": ("answer", 0),
     "rest": ("answer", 1),
@@ -43,7 +45,7 @@ class Site(NamedTuple):
     Attributes:
         layer: the block whose output is used, counted from 0.
         tokens: "answer": the answer's tokens, including the end token, at the positions where they
-            are the model's input. These are one position after the positions where they are
+            are the model's input. Each such position is one after the position where the token is
             predicted. "question": the question's tokens, without the words of a chat template.
     """
 
@@ -127,7 +129,7 @@ class LossInputs:
             The number of tokens of each row, [B], 0 or more.
 
         Raises:
-            InputError: the batch has no such part.
+            InputError: the batch lacks the part that contains these tokens.
         """
         part, fewer = _COUNTED[over]
         of = self if part == "answer" else given(getattr(self, part), part, "a mean")

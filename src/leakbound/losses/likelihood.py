@@ -12,9 +12,9 @@ The published code averages over every position of the padded text. For both los
 uses every position except padding.
 
 Weighted gradient ascent (`wga`) is from Wang et al. (2025). It weights each token by the token's
-own probability, so it lowers likely tokens most. The saturation and importance weights of `satimp`
-are from Yang et al. (2025). p is the probability of a token of the answer. Weights are constants:
-only log p is differentiated.
+own probability, so it lowers the probabilities of likely tokens most. The saturation and importance
+weights of `satimp` are from Yang et al. (2025). p is the probability of a token of the answer.
+Weights are constants: only log p is differentiated.
 """
 
 from __future__ import annotations

@@ -40,10 +40,10 @@ def npo(batch: LossInputs, *, beta: float = 0.1) -> Tensor:
 
 
 def dpo(batch: LossInputs, *, beta: float = 0.1, textbook: bool = False) -> Tensor:
-    """Return -(2/β) log σ(β[(nll - nll_ref) of the answer - the same of the alternate]), [B].
+    """Return -(2/β) log σ(β[Δ of the answer - Δ of the alternate]) for Δ = nll - nll_ref, [B].
 
-    The alternate is an answer such as "I don't know". The loss is (2/β) ln 2 if the model equals
-    its reference (Rafailov et al. 2023).
+    The alternate is a second answer to the same prompt, such as "I don't know". The loss is (2/β)
+    ln 2 if the model equals its reference (Rafailov et al. 2023).
 
     Args:
         batch: the packed answers; uses `logits`, `labels` and `reference_nll` of the answers and of
@@ -63,10 +63,11 @@ def dpo(batch: LossInputs, *, beta: float = 0.1, textbook: bool = False) -> Tens
 
 
 def altpo(batch: LossInputs, *, beta: float = 0.1) -> Tensor:
-    """Return -(2/β) log σ(β[(nll - nll_ref) of the answer - the same of the invented]), [B].
+    """Return -(2/β) log σ(β[Δ of the answer - Δ of the invented]) for Δ = nll - nll_ref, [B].
 
-    This is `dpo` with an answer that the frozen model made up in place of the alternate answer
-    (Mekala et al. 2024). The loss is (2/β) ln 2 if the model equals its reference.
+    The invented answer was made up by the frozen model. This is `dpo` with the invented answer in
+    place of the alternate answer (Mekala et al. 2024). The loss is (2/β) ln 2 if the model equals
+    its reference.
 
     Args:
         batch: the packed answers; uses `logits`, `labels` and `reference_nll` of the answers and of
@@ -106,7 +107,7 @@ def simnpo(batch: LossInputs, *, beta: float = 4.5, delta: float = 0.0) -> Tenso
 
 
 def _margin(batch: LossInputs, part: str, loss: str) -> Tensor:
-    """Return `_excess` of the answers minus `_excess` of the other answers, in nats, [B]."""
+    """Return `_excess` of the answers minus `_excess` of the answers in `part`, in nats, [B]."""
     return _excess(batch, loss) - _excess(given(getattr(batch, part), part, loss), loss)
 
 

@@ -2,8 +2,8 @@
 
 Deviation: the squared distance is the mean over hidden dimensions, as in the authors' code. The
 loss covers every token of a forget text, without leaving out a prefix. For texts of unequal length,
-OpenUnlearning's code averages over every pair of one row's sum and one row's length. The setting
-`reduce` "pairs" of a term does the same.
+OpenUnlearning's code averages sum / length over every pair of a row's sum and a row's length. A
+term with `reduce` "pairs" does the same.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def rmu_retain(batch: LossInputs, *, layer: int) -> Tensor:
 
 
 def from_reference(site: Activations, loss: str, rows: int, distance: Distance = "mean") -> Tensor:
-    """Return the mean over each row's tokens of the distance to the reference, [B]."""
+    """Return the mean over each row's tokens of the distance to the reference activations, [B]."""
     reference = given(site.reference, "reference", loss)
     return row_means(between(site.values, reference, distance), site.row, rows)
 

@@ -1,16 +1,17 @@
 """Losses that move next-token distributions towards a target without the forgotten answer.
 
-There are three targets. For UNDIAL (Dong et al. 2024) it is the frozen model's distribution with a
-lower logit of the true token. For CE-U (Yang 2025) it is the model's own distribution without the
-true token. For the margin loss of PDU (Entesari et al. 2025) it is the uniform distribution.
+There are three targets. For UNDIAL (Dong et al. 2024), the target is the frozen model's
+distribution with a lower logit of the true token. For CE-U (Yang 2025), it is the trained model's
+own distribution without the true token. For the margin loss of PDU (Entesari et al. 2025), it is
+the uniform distribution.
 
 Deviations: A value is the mean over the tokens of one answer. The published code computes one mean
 over all tokens of a batch, as the setting `reduce` of a term can do. OpenUnlearning's code of
 UNDIAL averages over every position, including padding, and lowers the logit of token V - 100 at
-positions without a token to forget. With `over` "all", the mean is over every position except
-padding, and no logit is lowered at the prompt's tokens. OpenUnlearning's code of PDU computes the
-margins one position late: at the positions of the answer's tokens, not at the positions that
-predict these tokens. `over` "read" does the same.
+positions without a token to forget. In this package, `over` "all" averages over every position
+except padding, and no logit is lowered at the prompt's tokens. OpenUnlearning's code of PDU
+computes the margins one position late: at the positions of the answer's tokens, not at the
+positions that predict these tokens. `over` "read" does the same.
 """
 
 from __future__ import annotations

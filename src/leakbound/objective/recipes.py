@@ -2,11 +2,11 @@
 
 Defaults are from the papers (Scholten et al. 2025; Cheng et al. 2025, with their baselines from
 OpenUnlearning). A preset replaces these defaults by the settings for a model family, from a paper,
-or from OpenUnlearning's code. The presets for OpenUnlearning's code also have training settings.
+or from OpenUnlearning's code. The presets for OpenUnlearning's code also contain training settings.
 
-Most recipes combine a loss on forget with a loss on retain (`forgetting`), and have the settings of
-both losses. `over` specifies the tokens over which a loss averages. `reduce` specifies how rows are
-averaged (see `Term`).
+Most recipes combine a loss on the forget set with a loss on the retain set (`forgetting`), and have
+the settings of both losses. `over` specifies the tokens over which a loss averages. `reduce`
+specifies how rows are averaged (see `Term`).
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ from leakbound.objective.terms import Dual, Reduce, Term
 
 Terms = tuple[Term, ...]
 QUARTER = 0.25
-"""The last block in this fraction of the depth is steered, as published: block 7 of 32, 5 of 24."""
+"""The published methods steer the last block within this fraction of the depth: block 7 of 32, or
+block 5 of 24.
+"""
 
 
 def forgetting(lost: str, kept: str | None = "nll", /, **defaults: Setting) -> Callable[..., Terms]:
-    """Return a recipe with one loss on forget and one loss on retain.
+    """Return a recipe with one loss on the forget set and one loss on the retain set.
 
     Args:
-        lost: the loss on forget.
-        kept: the loss on retain (default: the cross-entropy; None: no loss on retain).
+        lost: the loss on the forget set.
+        kept: the loss on the retain set (default: the cross-entropy; None: no such loss).
         defaults: defaults of the recipe's settings that differ from the losses' defaults. The
             weights `forget` and `retain` are settings of the recipe if they have a default here,
             and 1 otherwise.
@@ -71,14 +73,14 @@ def finetune(*, reduce: Reduce = "sequence") -> Terms:
 
 
 def kl_retain(*, weight: float = 1.0, reduce: Reduce = "sequence", over: str = "answer") -> Terms:
-    """Return a KL term to the reference on retain, to join with a recipe; `over` as in `kl`."""
+    """Return the term `kl` on the retain set, to join with other recipes; `over` as in `kl`."""
     return (Term("kl", "retain", weight, {"over": over}, reduce),)
 
 
 def idk(*, forget: float = 1.0, retain: float = 1.0, joined: bool = False) -> Terms:
-    """Return terms that teach "I don't know" on forget, and the answers on retain (Maini et al.).
+    """Return terms that teach "I don't know" on forget prompts, and the answers on retain prompts.
 
-    With `joined`, there is one mean over the tokens of both splits, as in the authors' code.
+    With `joined`, there is one mean over the tokens of both splits, as in the code of Maini et al.
     """
     reduce: Reduce = "joined" if joined else "sequence"
     kept = Term("nll", "retain", retain, reduce=reduce)
@@ -95,11 +97,12 @@ def pdu(
     reduce: Reduce = "sequence",
     over: str = "answer",
 ) -> Terms:
-    """Return a term for flat logits on forget, and a bound on retain's loss (Entesari et al. 2025).
+    """Return a term for flat logits on the forget set, and a bound on the loss on the retain set.
 
-    The defaults are the authors' settings for TOFU. `retain` is the initial multiplier of the
-    bound. `step` is the step size of the multiplier's updates, which begin after `warmup` epochs.
-    `over` is `answer`, or `read` for the positions that the authors' code uses.
+    The method is from Entesari et al. (2025). The defaults are the authors' settings for TOFU.
+    `retain` is the initial multiplier of the bound. `step` is the step size of the multiplier's
+    updates, which begin after `warmup` epochs. `over` is `answer`, or `read` for the positions that
+    the authors' code uses.
     """
     kept = Term("nll", "retain", retain, reduce=reduce, dual=Dual(at_most, step, warmup))
     return Term("margin", "forget", forget, {"over": over}, reduce), kept
@@ -131,7 +134,9 @@ OBJECTIVES: dict[str, Callable[..., Terms]] = {
     "wga": forgetting("wga", forget=1.0, retain=1.0),  # Wang et al. 2025
 }
 """The recipes by name. `layer` is the number of a block, from 0, or a fraction of the depth, which
-means the last block within it. If `retain` is 0 by default, the paper has no term on retain."""
+means the last block within this fraction. If `retain` is 0 by default, the paper has no term on
+the retain set.
+"""
 
 _TOKENS: Mapping[str, Setting] = {"reduce": "tokens"}
 _OPEN_UNLEARNING: Mapping[str, Mapping[str, Setting]] = {

@@ -21,11 +21,12 @@ class Dual:
     """A bound on a term's mean, whose multiplier is the term's weight (Entesari et al. 2025).
 
     The term contributes λ (mean - `at_most`) to the objective. The initial λ is the term's weight.
-    After the first `warmup` epochs, each pass changes λ to max(0, λ + `step` (mean - `at_most`)).
+    After the first `warmup` epochs, each forward pass changes λ to max(0, λ + `step` (mean -
+    `at_most`)).
 
     Attributes:
         at_most: the bound, in the unit of the loss.
-        step: the change of λ in each pass, per unit of (mean - `at_most`), 0 or more.
+        step: the change of λ in each forward pass, per unit of (mean - `at_most`), 0 or more.
         warmup: the number of epochs for which λ is constant, 0 or more.
 
     Raises:
@@ -111,7 +112,7 @@ class Term:
         return self.weight != 0 or self.dual is not None
 
     def mean(self, batch: LossInputs, joint: float | None = None) -> Tensor:
-        """Return the value that the weight multiplies: the mean loss on a batch minus any bound.
+        """Return the number that the weight multiplies: the mean loss on a batch, minus any bound.
 
         Args:
             batch: the split's rows, with the parts in `needs`.
@@ -214,7 +215,7 @@ class Objective:
         return sum(shares[1:], start=shares[0])
 
     def to_dict(self) -> dict[str, object]:
-        """Return the terms as in a YAML file, without the name. Equal sums give equal results."""
+        """Return the terms as in a YAML file, without the name; equal terms give equal results."""
         terms = map(asdict, self.terms)
         return {
             "terms": [{k: v for k, v in term.items() if (k, v) != ("dual", None)} for term in terms]

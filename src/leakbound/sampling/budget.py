@@ -25,7 +25,7 @@ class Budget(Protocol):
     """
 
     def start(self, prompt: Sequence[int]) -> Any:
-        """Return the state of an output without a token.
+        """Return the state of an output that has no tokens yet.
 
         Args:
             prompt: the tokens of the prompt.
@@ -48,13 +48,13 @@ class Budget(Protocol):
         ...
 
     def forced(self, state: Any) -> int | None:
-        """Return the only token that can come next if the thought has spent its budget.
+        """Return the token that must come next, if the thought has spent its budget.
 
         Args:
             state: the state of an output.
 
         Returns:
-            The token; None if the model decides.
+            The token; None if the model chooses the next token.
         """
         ...
 
@@ -71,7 +71,7 @@ class Budgeted:
     """A `PrefixModel` whose thoughts are closed when their budget is spent.
 
     Args:
-        model: the model that decides every token that the budget does not force.
+        model: the model that chooses every token that the budget does not force.
         budget: the budgets, which decide where a token is forced.
     """
 

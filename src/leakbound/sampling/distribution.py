@@ -33,9 +33,13 @@ from leakbound.types import Decoding
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Confidence: TypeAlias = tuple[Floats, NDArray[np.int64]]
-"""Per prefix: the sum, over its tokens, of the largest T = 1 probability, and its length plus 1."""
+"""Two arrays: for each prefix, the sum over its tokens of the largest T = 1 next-token probability,
+and the number of its tokens plus 1.
+"""
 Drawn: TypeAlias = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-"""The drawn tokens, their log-probabilities, and the floors of these, [draws] each."""
+"""The drawn tokens, their log-probabilities, and the floors of these log-probabilities, [draws]
+each.
+"""
 
 _NUCLEUS_TOLERANCE = 1e-12  # so that .5 + .3 reaches a top-p of .8 in spite of rounding
 # float64 values in one batch: few enough for the cache of a CPU, many for a GPU
@@ -47,7 +51,7 @@ _ROUNDING = 1e-11  # added to a margin; exceeds the error of float64 sums over a
 
 
 class Tempered(NamedTuple):
-    """Weights exp((logits − top) / temperature) in float64, in blocks for a search in two levels.
+    """Weights exp((logits − top) / temperature) in float64, in blocks for a two-level search.
 
     Attributes:
         blocks: the weights, [rows, blocks, tokens], with about as many blocks as tokens per block,
@@ -65,7 +69,7 @@ class Tempered(NamedTuple):
         """Return the weights of rows of logits at a temperature.
 
         Args:
-            logits: [rows, vocabulary], in any float.
+            logits: [rows, vocabulary], of any floating-point type.
             top: the largest logit of each row, [rows], in float64.
             temperature: above 0.
 
@@ -108,7 +112,7 @@ class LogitsReading:
         return self.logits.max(dim=-1).indices
 
     def tempered(self, temperature: float) -> Tempered:
-        """Return the weights at another temperature.
+        """Return the weights at a temperature other than 1.
 
         Args:
             temperature: above 0.
@@ -155,11 +159,11 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Each row's tokens of largest weight, sorted by weight and then by id, and the number kept.
+    """Each row's tokens of largest weight, by weight and then by id, and the number of kept tokens.
 
     Attributes:
         mass: the weights of these tokens, padded with zeros, [rows, width]; they need not sum to 1.
-        upto: the cumulated mass up to and including each token, [rows, width].
+        upto: the cumulative mass up to and including each token, [rows, width].
         ids: the ids of the tokens, [rows, width].
         kept: the number of leading tokens that are kept, [rows].
         certain: the number of leading tokens that are kept for all logits within the margin,
@@ -218,10 +222,10 @@ def read(logits: torch.Tensor) -> LogitsReading:
     """Return the T = 1 distributions behind rows of logits.
 
     Args:
-        logits: [rows, vocabulary], in any float.
+        logits: [rows, vocabulary], of any floating-point type.
 
     Returns:
-        The reading; rows with NaN, +inf or no finite entry are broken.
+        The distributions; rows with NaN, +inf or no finite entry are broken.
     """
     top = logits.amax(dim=-1).double()  # NaN if one of the logits is NaN
     weights = Tempered.of(logits, top)
@@ -247,7 +251,7 @@ def greedy_steps(
         decoding: the decoding; unless it is greedy or has adaptive temperature in mode "running",
             no row is greedy.
         confidence: the `Confidence` of each row's prefix.
-        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
+        margin: the largest difference of a T = 1 log-probability between batch shapes, in nats; at
             least 0 (see `distribution`).
 
     Returns:
@@ -275,7 +279,7 @@ def next_distribution(
         decoding: the distribution to draw from.
         confidence: the `Confidence` of each row's prefix, used by adaptive temperature in mode
             "running".
-        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
+        margin: the largest difference of a T = 1 log-probability between batch shapes, in nats; at
             least 0 (see `distribution`).
 
     Returns:
@@ -340,7 +344,7 @@ def truncated(weights: torch.Tensor, decoding: Decoding, margin: float = 0.0) ->
         weights: the weights at the decoding's temperature, in [0, 1], [rows, vocabulary]; they need
             not sum to 1.
         decoding: a decoding with top-k or top-p.
-        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
+        margin: the largest difference of a T = 1 log-probability between batch shapes, in nats; at
             least 0 (see `distribution`).
 
     Returns:
@@ -406,10 +410,10 @@ def _doubt(
     """Return the numbers of leading tokens that are certainly kept, and that may be kept.
 
     A weight changes by a factor within e^(±margin / 2T), so two tokens can change places only if
-    their ratio is within `factor`. In the worst case for a token, every token that may precede it
-    precedes it and has its largest possible weight. The other tokens then have their smallest
-    possible weights. The best case is the reverse. The token is in the nucleus if the mass before
-    it is below top_p times the total mass: (1 − p) · before < p · (itself and after). Both
+    the ratio of their weights is within `factor`. In the worst case for a token, every token that
+    may precede it precedes it and has its largest possible weight. The other tokens then have their
+    smallest possible weights. The best case is the reverse. The token is in the nucleus if the mass
+    before it is below top_p times the total mass: (1 − p) · before < p · (itself and after). Both
     conditions are monotone in the token's weight. So the tokens that are certainly kept are leading
     tokens, and so are the tokens that may be kept. `whole` is the mass of all tokens, used if there
     is no top-k.
@@ -501,7 +505,7 @@ def pick(
         uniforms: a number in [0, 1) for each draw, [draws].
         confidence: the `Confidence` of each row's prefix, used by adaptive temperature in mode
             "running".
-        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
+        margin: the largest difference of a T = 1 log-probability between batch shapes, in nats; at
             least 0 (see `distribution`).
 
     Returns:

@@ -1,28 +1,26 @@
 """Exact masses of likely outputs, and draws from the remainder.
 
-A root is a prompt. Its prefix tree of generated tokens is expanded best first.
-Each forward pass of the model is for the open prefix that contributes most to
-the width of the bounds. The likeliest next tokens of this prefix become
-children, and all other next tokens together form a *lump*. A child is an event
-of known mass if its output is complete, or if all outputs that begin with it
-have the same score. The other children are open. Open prefixes and lumps are
-the cells of the remainder. Then, unless all effort is for exploration, a number
-of draws is fixed, and these draws are made from the remainder.
+A root is a prompt. Its prefix tree of generated tokens is expanded best first. A prefix is *open*
+if it can still be expanded. Each forward pass of the model is for the open prefix that contributes
+most to the width of the bounds. The likeliest next tokens of this prefix become children, and all
+other next tokens together form a *lump*. A child is an event of known mass if its output is
+complete, or if all outputs that begin with it have the same score. The other children are open.
+Open prefixes and lumps are the cells of the remainder. Then, unless all effort is for exploration,
+a number of draws is fixed, and these draws are made from the remainder.
 
 The rule for stopping compares costs. Draws would need a forward pass for a prefix of large mass in
 any case, so exploring such a prefix costs no additional forward pass. A prefix of small mass costs
 a forward pass that draws could have used. The summed mass of all expanded prefixes is the expected
 number of these prefixes on the path of a draw. So it estimates the forward passes per draw. After
-exploring, a few draws of a pilot show the number of draws that the remaining effort allows. The
-validity of bounds does not depend on the time of stopping or on the pilot.
+exploring, a few pilot draws show the number of draws that the remaining effort allows. The validity
+of bounds does not depend on the time of stopping or on the pilot.
 
-A draw picks a cell by inverse CDF. In a lump, it then picks a token from the
-distribution restricted to the lump. From there it continues by ancestral
-sampling. So draws are independent and have the model's distribution, given that
-none of the tree's events happens. Uniform random numbers have the same keys as
-in the module `forest`. The choice of a cell uses the uniforms of the root,
-which are not used otherwise here. The choice within a lump uses keys with a
-separate purpose.
+A draw picks a cell by inverse CDF. In a lump, it then picks a token from the distribution
+restricted to the lump. From there it continues by ancestral sampling. So draws are independent and
+have the model's distribution, given that none of the tree's events happens. The uniform random
+numbers have the same keys as those of the module `forest`. The choice of a cell uses the uniforms
+of the root, which nothing else uses here. The choice within a lump uses keys with a separate
+purpose.
 
 All roots are explored together to fill batches; the result of a root does not
 depend on other roots.
@@ -103,11 +101,11 @@ class Exploring(BestFirstSearch):
         draws: whether draws follow.
         most: the largest number of prefixes that are explored.
         lumps: the lumps of the expanded prefixes.
-        expanded: the ids of its expanded prefixes.
-        passed: the summed mass of its expanded prefixes, which is the expected number of expanded
-            prefixes on the path of a draw.
-        settled: the total mass of its events.
-        piloted: the number of prefixes that the pilot forwarded.
+        expanded: the ids of the tree's expanded prefixes.
+        passed: the summed mass of the tree's expanded prefixes, which is the expected number of
+            expanded prefixes on the path of a draw.
+        settled: the total mass of the tree's events.
+        piloted: the number of prefixes that the pilot draws forwarded.
     """
 
     root: Root
@@ -157,7 +155,7 @@ class Exploring(BestFirstSearch):
         return min(self.forwards + step, self.most) if early or visits >= _VISITS else self.forwards
 
     def settle_all(self) -> None:
-        """Compute score ranges of heavy open prefixes; convert those with one score to events."""
+        """Compute score ranges of heavy open prefixes; those with a single score become events."""
         self._push_waiting()
         waiting = (prefix for brood in self._open.broods for prefix in brood.open_waiting())
         every, self._open = [*self._open.candidates, *waiting], BestFirst()
@@ -396,7 +394,7 @@ def plant(search: Exploring, decoding: Decoding, draws: Draws, margin: float) ->
         search: the tree with the cells to draw from.
         decoding: the distribution to draw from.
         draws: one chunk of draws, and their key.
-        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
+        margin: the largest difference of a T = 1 log-probability between batch shapes, in nats; at
             least 0 (see `distribution`).
 
     Returns:

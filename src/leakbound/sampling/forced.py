@@ -1,4 +1,4 @@
-"""The probabilities of given outputs, teacher-forced through a decoding."""
+"""Compute the probabilities of given outputs under a decoding, by teacher forcing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from leakbound.sampling.stems import Ints, Leaf, Root
 from leakbound.types import Finish
 
 Key = tuple[int, Ids]
-"""(root number, generated ids)"""
+"""A pair (root number, generated ids)."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -57,8 +57,8 @@ def force(
         tree: the model, and the decoding that defines the probabilities.
         roots: the prompts.
         sequences: one pair (root number, generated ids with the end token) per sequence.
-        beginnings: whether incomplete ids are accepted, with the probability of all outputs that
-            begin with them and the finish "unknown".
+        beginnings: whether ids of incomplete outputs are accepted. The leaf of such ids has the
+            total probability of all outputs that begin with them, and the finish "unknown".
 
     Returns:
         A leaf of count 0 for each sequence, in order. None if the decoding cannot generate the

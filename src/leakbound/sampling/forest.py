@@ -1,13 +1,12 @@
 """Draw n ancestral samples per prompt with one forward pass per distinct prefix.
 
-The draws are made in chunks. The forest stores, for each live prefix, the
-number of draws of each chunk that begin with this prefix. One forward pass
-computes the next-token distribution of the prefix. Every draw on the prefix
-picks a token by inverse CDF from its own uniform random number, and draws that
-pick the same token form a child. Each draw has the same conditional
-distributions and independent uniforms as if it were drawn separately. So, by
-the chain rule, the leaves have exactly the distribution of n independent
-ancestral samples, with one forward pass per distinct prefix.
+The draws are made in chunks. The forest stores, for each live prefix, the number of draws of each
+chunk that begin with this prefix. One forward pass computes the next-token distribution of the
+prefix. Every draw that begins with the prefix picks a token by inverse CDF from its own uniform
+random number. Draws that pick the same token share a child prefix. Each draw has the same
+conditional distributions and independent uniforms as if it were drawn separately. So, by the chain
+rule, the leaves have exactly the distribution of n independent ancestral samples, with one forward
+pass per distinct prefix.
 
 Uniforms are keyed by (seed, purpose, query, chunk, prefix). They depend neither
 on the number of rows per batch nor on the other queries in the forest. Queries
@@ -44,7 +43,7 @@ _READ = 2048  # number of prompt tokens after which no more prompts are prefille
 
 
 class Forest:
-    """Sample many prompts under one decoding; the module docstring proves that this is exact.
+    """Sample many prompts under one decoding; the module docstring proves that the draws are exact.
 
     Args:
         tree: the model and the decoding.
@@ -144,7 +143,7 @@ class Forest:
         """Begin at least one waiting query, and more while their expected rows leave room.
 
         The prompts of these queries are prefilled together. A query is expected to have as many
-        rows as earlier queries.
+        rows as earlier queries had.
         """
         begun, fresh, prompts = list[Frontier](), list[Frontier](), list[Ids]()
         while waiting and (not (begun or fresh) or (room > 0 and sum(map(len, prompts)) < _READ)):

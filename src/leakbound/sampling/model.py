@@ -59,7 +59,7 @@ class PrefixModel(Protocol):
         Args:
             parents: handles of prefixes, [n]; a handle may occur several times.
             tokens: the token that is appended to each prefix, [n].
-            takes_over: marks the last child that a parent will have, [n]. This child gets the
+            takes_over: marks the last child that a parent will have, [n]. This child takes over the
                 parent's storage, and the parent's handle becomes invalid.
 
         Returns:
@@ -180,12 +180,12 @@ Ended = Callable[[Ids], Finish | None]
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The conditions that end a completion: an end token, a stop string, a budget, or the length.
+    """The conditions that end a completion: an end token, a stop string, a budget, or the limit.
 
     Attributes:
         eos: the end tokens.
-        longest: the largest number of tokens of a completion.
-        ended: tests generated ids for stop strings and budgets; None: there are none.
+        longest: the length limit: the largest number of tokens of a completion.
+        ended: tests generated ids for stop strings and budgets; None: the decoding has neither.
     """
 
     eos: frozenset[int]
@@ -232,12 +232,13 @@ class OutputTree:
     Attributes:
         model: computes the logits of prefixes.
         decoding: the distribution of outputs.
-        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
+        margin: the largest difference of a T = 1 log-probability between batch shapes, in nats; at
             least 0 (see `distribution`).
         rows: the largest number of prefixes in a forward pass, at least 1.
-        ended: tests generated ids for stop strings and budgets; required if the decoding has any.
+        ended: tests generated ids for stop strings and budgets; required if the decoding has
+            either.
         tell: receives the progress after every step.
-        usage: the cost is added to this object.
+        usage: the object to which the cost of the forward passes is added.
 
     Raises:
         InputError: `rows` below 1.

@@ -1,4 +1,4 @@
-"""Convert results of sampling, exploring, forcing and proving to texts in an engine's types."""
+"""Convert results of draws, exploration, teacher forcing and proofs to engine types with texts."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ class Spells(Protocol):
             The budgets.
 
         Raises:
-            InputError: the model has no tokens that mark a thought, the budget is smaller than
-                their number, or only some of the prompts open a thought.
+            InputError: the model has no tokens that mark a thought, the budget is smaller than the
+                number of these tokens, or only some of the prompts open a thought.
         """
         ...
 
@@ -106,7 +106,7 @@ class Sampler:
         spells: converts generated ids to texts.
         prompt: returns the tokens of a query's prompt.
         usage: the total cost is added to this object.
-        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
+        margin: the largest difference of a T = 1 log-probability between batch shapes, in nats; at
             least 0 (see `distribution`).
         rows: the largest number of prefixes in a forward pass.
         live: the largest number of stored prefixes, see `Forest`.
@@ -230,7 +230,7 @@ class Sampler:
     def _settle(
         self, queries: Sequence[Query], roots: Sequence[Root], decoding: Decoding, ranges: Ranges
     ) -> Settle:
-        """Return a function from ids of a query to the range of scores of their text."""
+        """Return a function that maps ids of a query to the range of scores of the ids' text."""
 
         def settle(
             root: int, nodes: Sequence[tuple[Ids, Finish | None]]
@@ -247,7 +247,7 @@ class Sampler:
         decoding: Decoding,
         beginnings: bool = False,
     ) -> list[Completion | None]:
-        """Return the completion of each query's ids; None without ids, and for impossible ids.
+        """Return the completion of each query's ids; None for absent ids and for impossible ids.
 
         `beginnings`: see the function `force`. The text of a beginning is the text that all outputs
         with this beginning share.

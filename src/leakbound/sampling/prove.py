@@ -14,7 +14,7 @@ continuations are tried:
 
 - The last token of the prefix replaces a token of the lead.
 - The last token of the prefix is inserted between two tokens of the lead.
-- All tokens of the prefix after it left the lead are inserted.
+- All tokens of the prefix since it left the lead are inserted.
 
 The nodes of the result are disjoint, as the module `search` proves.
 """
@@ -77,7 +77,7 @@ class Hunt(BestFirstSearch):
     proved: dict[Ids, float] = field(default_factory=dict)
 
     def follow(self, leads: Sequence[Ids]) -> None:
-        """Use the leads that half of the forward passes allow; the first lead may use all."""
+        """Use leads that need at most half of the forward passes; the first lead may use all."""
         prefixes = set[Ids]()
         for lead in leads:
             end = self._settled_at(lead)

@@ -65,8 +65,8 @@ def may_split(
 ) -> bool:
     """Return whether draws with these uniforms may have these counts, within the margin.
 
-    A draw may have any token whose interval may contain the uniform of the draw. The counts are
-    refused only if no such assignment of tokens to draws has these counts.
+    A draw may have picked any token whose interval may contain the uniform of the draw. The counts
+    are refused only if no such assignment of tokens to draws has these counts.
 
     Args:
         logits: the untruncated T = 1 logits, [1, vocabulary].
@@ -74,7 +74,7 @@ def may_split(
         uniforms: a number in [0, 1) for each draw, [draws].
         counts: the number of draws that picked each token.
         confidence: the `Confidence` of the prefix, as in `distribution.pick`.
-        margin: the largest change of a T = 1 log-probability with the batch shape, in nats; at
+        margin: the largest difference of a T = 1 log-probability between batch shapes, in nats; at
             least 0 (see `distribution`).
 
     Returns:
@@ -99,8 +99,9 @@ def _matches(
 ) -> bool:
     """Return whether draws can be assigned to tokens, within their intervals, with these counts.
 
-    In the order of their uniforms, each draw gets the interval that ends first among the intervals
-    that have begun. By an exchange argument, no other assignment succeeds if this one fails.
+    In the order of their uniforms, each draw is assigned to the interval that ends first, among the
+    intervals that have begun and need more draws. By an exchange argument, no other assignment
+    succeeds if this one fails.
     """
     begins = sorted((low, high, token) for token, (low, high) in stretches.items())[::-1]
     open_: list[tuple[float, int]] = []
@@ -159,7 +160,7 @@ def _stretch(below: float, most: float, end: float, least: float, factor: float)
 
 
 StoredOutputs: TypeAlias = Sequence[tuple[Ids, Mapping[int, int]]]
-"""The outputs of a query: the tokens of each distinct output, and its count per chunk number."""
+"""The outputs of a query: the tokens of each distinct output, and its count by chunk number."""
 
 _ENDS = -1  # stands for the next token of a complete output
 
@@ -171,8 +172,7 @@ class Retraced:
     Attributes:
         root: the index of the root.
         differs_at: the prefix after which the stored outputs differ from the draws; None: they do
-            not differ. If nothing is stored, they differ unless the root's logits are unusable
-            again.
+            not differ. A root without stored outputs differs unless its logits are unusable again.
         excused: the number of prefixes at which stored and new draws differ within the margin.
     """
 

@@ -84,7 +84,7 @@ class Candidate:
 
     @classmethod
     def prompt(cls, lead: Ids | None = None) -> Candidate:
-        """Return the prefix without a generated token."""
+        """Return the prefix that has no generated tokens."""
         zero = np.zeros(1, dtype=np.int64)
         start = Brood((), (-1,), zero, zero, np.zeros((4, 1)), zero, zero, zero > 0)
         return cls(start, 0, (), 0.0, lead)
@@ -208,8 +208,8 @@ class Search(ABC):
 
     Attributes:
         number: the index of the root.
-        handles: the handles of its expanded prefixes, beginning with the prompt.
-        broken_at: the prefix after which logits were unusable; None: all were usable.
+        handles: the handles of the expanded prefixes, beginning with the prompt.
+        broken_at: the prefix after which logits were unusable; None: all logits were usable.
         lightest: the smallest log-probability of a child that is worth a forward pass.
     """
 

@@ -39,7 +39,7 @@ class Stem:
 
     @classmethod
     def prompt(cls) -> Stem:
-        """Return the stem without a generated token."""
+        """Return the stem that has no generated tokens."""
         return cls(-1, (), 0.0, 0.0, 0.0, 0.0)
 
     @property
@@ -69,7 +69,7 @@ class Stem:
 
 
 def confidence_of(stems: Sequence[Stem]) -> Confidence:
-    """Return the confidence of some prefixes, see `distribution.Confidence`.
+    """Return the confidence of some prefixes (see `distribution.Confidence`).
 
     Args:
         stems: the prefixes.
@@ -161,12 +161,12 @@ class Tree:
         nodes: the disjoint complete outputs and prefixes of a search. An exploration without draws
             adds its open prefixes; a proof has only nodes that leak.
         remainder: a lower bound, given the margin, of the probability of all outputs that are in no
-            node; 0 without draws.
+            node; 0 if no draws are made.
         explored: the number of prefixes, without the prompt, that a search forwarded before
             drawing.
         forwards: the number of all prefixes that a search forwarded.
         broken_at: the prefix after which logits were unusable; the tree then has neither nodes nor
-            leaves. None: all were usable.
+            leaves. None: all logits were usable.
     """
 
     root: int

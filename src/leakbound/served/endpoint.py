@@ -1,9 +1,8 @@
 """Chat models behind an OpenAI-compatible server, named `openai:URL#MODEL`.
 
-Requests go to the server that the user specified. The API key is read from the
-environment and sent only to its own server (see `key_for`). No message, file or
-name shows the key. Replies are stored on disk, so a job that is stopped and
-started again requests no reply twice.
+Requests go to the server that the user specified. The API key is read from the environment and sent
+only to its own server (see `key_for`). No message, file or name shows the key. Replies are stored
+on disk, so a command that is stopped and started again requests no reply twice.
 """
 
 from __future__ import annotations
@@ -46,13 +45,13 @@ class ReplyCache:
     cannot be read counts as absent.
 
     Attributes:
-        folder: the folder; the first reply creates it.
+        folder: the folder, which is created when the first reply is stored.
     """
 
     folder: Path
 
     def get(self, key: str) -> Sequence[Json]:
-        """Return a sequence with the reply of a key; empty if there is no readable reply.
+        """Return a sequence with the reply for a key; empty if there is no readable reply.
 
         Args:
             key: everything that determines the reply.

@@ -1,16 +1,16 @@
 """Negotiate which request fields an OpenAI-compatible server supports.
 
-Servers have different defaults that change the distribution of outputs.
-llama.cpp keeps the 40 likeliest tokens and applies min-p. llama-cpp-python does
-the same and penalises repetition. vLLM and transformers read the generation
-config in the model's folder. If a server reports its kind, every sampling
-setting of this kind of server is sent with its neutral value, as documented.
-Any other server gets the neutral value of every such setting, under the names
-that common servers use or that its `/openapi.json` lists. Whether such a server
-applies these values is unknown.
+Servers have different default settings, which change the distribution of outputs. llama.cpp keeps
+the 40 likeliest tokens and applies min-p. llama-cpp-python does the same and penalises repetition.
+vLLM and transformers read the generation config in the model's folder. If a server reports its
+kind, every sampling setting of this kind of server is sent with its neutral value, as documented. A
+request to any other server contains the neutral value of every such setting, under the names that
+common servers use or that its `/openapi.json` lists. Whether such a server applies these values is
+unknown.
 
-Servers also differ in the field that turns thinking on or off. Each documented field is tried with
-a greeting. The first field that the server accepts and that has the requested effect is used.
+Servers also differ in the field that turns thinking on or off. Each documented field is tried in a
+request with a greeting. The first field that the server accepts and that has the requested effect
+is used.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class Options:
         return from_json(cls, options, "the part OPTIONS of openai:URL#MODEL?OPTIONS")
 
     def endpoint(self, prompting: Prompting) -> Api:
-        """Return the endpoint for this prompting; raise InputError if the two contradict."""
+        """Return the endpoint for this prompting; raise InputError if `api` contradicts it."""
         plain = prompting.chat is False
         api: Api = self.api or ("completions" if plain else "chat")
         if api == "completions" and prompting.thinking != "auto":
@@ -311,11 +311,11 @@ class RequestFormat:
         return {**self.neutral, **own, **self.extra}
 
     def room(self, decoding: Decoding) -> int:
-        """Return the limit on thought and answer together; servers have one limit for both."""
+        """Return the token limit on thought and answer together, as servers have only one."""
         return decoding.max_new_tokens if self.thinks == "off" else decoding.longest
 
     def probe(self, server: Server, text: str, decoding: Decoding, choices: int, key: str) -> Reply:
-        """Request outputs that are not counted; raise ModelError for unknown fields in a reply."""
+        """Request outputs that are not draws; raise ModelError for unknown fields in a reply."""
         question: Json = [{"role": "user", "content": text}] if self.chat else text
         reply = self.send(server, question, decoding, choices, key, again=True)
         if reply.unknown:
@@ -384,7 +384,7 @@ def _attempts(plain: RequestFormat, most: int) -> Iterator[RequestFormat]:
 
 
 def _with_thinking(server: Server, plain: RequestFormat, thinking: Thinking) -> RequestFormat:
-    """Add the first field for thinking that has the wanted effect, else the last accepted field."""
+    """Add the first thinking field that has the wanted effect, or else the last accepted field."""
     last = None
     for switch in (*_SWITCHES[thinking], {}):
         if switch or last is None:
@@ -412,7 +412,7 @@ def _with_schema(server: Server, plain: RequestFormat, schema: str) -> RequestFo
 def _greeted(
     server: Server, plain: RequestFormat, decodings: Sequence[Decoding]
 ) -> RequestFormat | None:
-    """Return the format with the thinking that a greeting shows; None if no request succeeds."""
+    """Return the format, with thinking as in replies to a greeting; None if no request succeeds."""
     for decoding in decodings:
         try:
             key = json.dumps(["thinking", decoding.temperature])
@@ -426,7 +426,7 @@ def _greeted(
 
 
 def require_supported(decoding: Decoding, *, thoughts: bool) -> None:
-    """Raise InputError if requests cannot express a decoding; `thoughts` allows a thought limit."""
+    """Raise InputError if requests cannot express a decoding; `thoughts` permits their limit."""
     budget = ("max_thinking_tokens",) if thoughts else ()
     others = decoding.beyond(
         "temperature", "top_p", "max_new_tokens", "max_tokens", "stop", "filter", *budget

@@ -10,11 +10,10 @@ draw is `missing`: it counts as a full leak in upper bounds and as no leak in
 lower bounds. Every output that arrives is stored with its finish reason,
 including filtered or empty outputs (see the module `replies`).
 
-Outcomes are stored in a journal (see `Keeps`). A request is recorded as lost
-before it is sent, until its reply arrives. So a command that was stopped and
-runs again requests only draws that were never requested. Requests that were in
-flight at the stop remain lost. Drawing them again would favour short replies,
-because long replies are in flight more often. A query whose requests are all
+Outcomes are stored in a journal (see `Keeps`). A request is recorded as lost before it is sent,
+until its reply arrives. So a command that was stopped and runs again requests only draws that were
+never requested. Requests that were in flight at the stop remain lost. Drawing them again would
+favour short replies, because long replies are in flight for longer. A query whose requests are all
 refused is a Failure, and there are no statements about it.
 
 Replies of a judge or a rewriter are not counted as draws (argument `replies`;
@@ -82,7 +81,7 @@ class _Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Outcome:
-    """The stored outcome of a request. Without outputs and losses, nothing was drawn.
+    """The stored outcome of a request. If it has neither outputs nor losses, nothing was drawn.
 
     opened: whether an output closes a thought that its prompt opened.
     """
@@ -107,8 +106,8 @@ class ServedEngine:
     Args:
         location: `URL#MODEL`, or with options `URL#MODEL?name=value&…`.
         prompting: how questions become prompts (None: `Prompting()`).
-        patience: the limits of a request (None: at most 600 s per step, for replies 120 s). Options
-            of the location replace its `concurrency` and `longest_wait`.
+        patience: the limits of a request (None: at most 600 s per step, or 120 s if `replies`).
+            Options of the location replace its `concurrency` and `longest_wait`.
         replies: whether the model is a judge or a rewriter, which is not tested by a trial (see the
             module docstring).
         schema: the JSON schema of outputs, as text; empty: none.
@@ -239,9 +238,9 @@ class ServedEngine:
         Raises:
             InputError: see `check`.
             IncompleteError: the server rejected requests, lost many requests in a row, or started
-                to serve another model. Received draws are kept.
-            ModelError: a server that cannot be reached, needs another key or address, accepts no
-                request, or fails the trial.
+                to serve a different model. Received draws are kept.
+            ModelError: a server that cannot be reached, needs a different key or address, accepts
+                no request, or fails the trial.
         """
         self.check(queries, decoding)
         limited = decoding.max_thinking_tokens is not None
@@ -368,7 +367,7 @@ class ServedEngine:
         )
 
     def _keep(self, request: _Request, **fields: Any) -> _Outcome:
-        """Store the outcome of a request; for judges and rewriters, only complete replies."""
+        """Store the outcome of a request; of judges and rewriters, store only complete replies."""
 
         def is_reply(output: Output) -> bool:
             follows = not self.schema or json_object(output.answer) is not None
@@ -412,7 +411,7 @@ class ServedEngine:
         return sum(-(-size // self._format.choices) for size in sizes)
 
     def _report_wait(self, text: str) -> None:
-        """Report a wait that the server requests, immediately and in the run."""
+        """Report a wait that the server requests, immediately and as a note on the result."""
         self.tell(0, 0, note=text)
         self._note(
             "the server rejected some requests, so they were sent again after its Retry-After time"
@@ -462,7 +461,7 @@ class ServedEngine:
 
 
 def _thought(output: Output) -> Output:
-    """Convert an output whose prompt opened a thought; an unclosed thought has all of the text."""
+    """Convert an output whose prompt opened a thought; an unclosed thought is the whole text."""
     if output.refused or output.thought is not None or not visible(output.answer):
         return output
     return replace(output, thought=output.answer.strip(), answer="")

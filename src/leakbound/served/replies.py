@@ -1,10 +1,9 @@
 """Convert the choices in a server's reply to `Output` objects.
 
-Every choice in a reply is an output; `leakbound.text.counting` decides how the
-output counts. An output that did not arrive as it was drawn is an error. It is
-never replaced by another draw, because its text may be the reason of the error.
-Such outputs have an incomplete character, are longer than requested, or were
-cut early by the server, which the server's token count shows.
+Every choice in a reply is an output; `leakbound.text.counting` decides how the output counts. An
+output that did not arrive as it was drawn is an error. It is never replaced by another draw,
+because its text may be the reason for the error. Such outputs have an incomplete character, are
+longer than requested, or were cut early by the server, which the server's token count shows.
 
 Known fields of replies are on an allow list, because any other field may
 contain a leak. An output with an unknown field is an error, and the trial stops
@@ -74,7 +73,7 @@ class OutputRequest:
         chat: whether outputs are messages.
         most: the largest number of tokens per output.
         stop: strings that end an output and are not part of it.
-        ignored: names of further fields that contain no part of an output.
+        ignored: names of additional reply fields that contain no part of an output.
         strict: whether outputs are counted as draws. False for judges and rewriters: unknown
             fields, length and finish reason then do not matter, and a reply without text is
             invalid.
@@ -152,7 +151,7 @@ def read_reply(body: Any, request: OutputRequest) -> Reply:
 
 
 def has_thought(output: Output) -> bool:
-    """Return True for a visible or hidden thought; a text next to a refusal is not a thought."""
+    """Return whether an output has a visible or hidden thought (not a text next to a refusal)."""
     return not output.refused and (output.hidden or visible(output.thought))
 
 

@@ -72,11 +72,12 @@ class Patience:
     """The limits on waits and attempts, and the number of simultaneous requests.
 
     The first wait between attempts is `first_wait` seconds, and each next wait is twice as long. A
-    wait that the server states (`Retry-After`) replaces such a wait, and the attempt does not
-    count. If a stated wait would end more than `longest_wait` seconds after the last reply, no
-    further request is sent. `timeout` limits each step of an attempt: to connect, to send, and to
-    receive the next piece of the reply. The reply must be complete at most `whole` seconds after
-    the attempt began. After `silence` unanswered requests in a row, no further request is sent.
+    wait that the server states (`Retry-After`) replaces such a wait, and the attempt does not count
+    towards the limit on attempts. If a stated wait would end more than `longest_wait` seconds after
+    the last reply, no more requests are sent. `timeout` limits each step of an attempt: to connect,
+    to send, and to receive the next piece of the reply. The reply must be complete at most `whole`
+    seconds after the attempt began. After `silence` unanswered requests in a row, no more requests
+    are sent.
     """
 
     timeout: float = 120.0
@@ -91,8 +92,9 @@ class Patience:
 class Server:
     """A client of one server, which is open inside its `with` block; threads may share it.
 
-    An error that leaves the `with` block ends the requests in flight. For each wait that the server
-    states, `report` is called with a sentence; for overlapping waits, it is called once.
+    An error that leaves the `with` block ends the requests in flight. If the server requests a
+    wait, `report` is called with a sentence that states the wait. If several waits overlap, only
+    the first one is reported.
     """
 
     def __init__(
@@ -134,7 +136,7 @@ class Server:
         self._client.close()
 
     def abandon(self, why: str = "no further request is sent") -> None:
-        """Send no further requests."""
+        """Send no more requests."""
         self._why_closing = self._why_closing or why
         self._closing.set()
 
@@ -146,7 +148,7 @@ class Server:
     def count_loss(self, name: str, error: NoReplyError) -> None:
         """Count an unanswered request; raise IncompleteError after too many in a row.
 
-        No further requests are sent after this error, which mentions the model's `name`.
+        No more requests are sent after this error, which mentions the model's `name`.
         """
         with self._lock:
             self._lost += 1
@@ -158,7 +160,7 @@ class Server:
             ) from error
 
     def each(self, do: Callable[[J], T], jobs: Iterable[J]) -> Iterator[tuple[J, T]]:
-        """Do jobs, several simultaneously; yield (job, result) pairs as they finish."""
+        """Run jobs, several of them simultaneously; yield (job, result) pairs as jobs finish."""
         submitted = {self._pool.submit(do, job): job for job in jobs}
         for done in as_completed(submitted):
             yield submitted[done], done.result()
@@ -169,10 +171,10 @@ class Server:
         """Send `body`, and return `read` of the JSON reply, within the limits of `patience`.
 
         `read` raises ValueError for an unusable reply. Without `again`, only a rejected request is
-        repeated. Any other request may have failed because of its text, so it raises LostError.
-        Raises RefusedError for a request that the server does not accept, and NoReplyError if all
-        attempts failed. Raises ModelError if the server cannot be reached or needs another key or
-        address.
+        repeated. Any other failure raises LostError, because the text of the reply may be the
+        reason. Raises RefusedError for a request that the server does not accept, and NoReplyError
+        if all attempts failed. Raises ModelError if the server cannot be reached or needs a
+        different key or address.
         """
         return self._fetch(f"{self.url}/{path}", body, read, again)
 
@@ -269,14 +271,14 @@ class Server:
             raise _PassingError(f"an invalid reply, {shown}: {error}") from error
 
     def _shown(self, response: httpx2.Response, content: bytes) -> str:
-        """Return the status and the beginning of a reply; an API key in it becomes "…"."""
+        """Return the status and the beginning of a reply, with "…" in place of an API key."""
         text = content[: _SHOWN * 8].decode(errors="replace")
         text = text.replace(self._key, "…") if self._key else text
         return f"{response.status_code} {json.dumps(text[:_SHOWN], ensure_ascii=False)}"
 
 
 def _content(response: httpx2.Response) -> bytes:
-    """Return the body as it was sent; _PassingError if it is too long or compressed."""
+    """Return the body as it was sent; raise _PassingError if it is too long or compressed."""
     coding = response.headers.get("content-encoding", "identity")
     if coding != "identity":
         raise _PassingError(f"a reply with the forbidden compression {coding[:_SHOWN]!r}")

@@ -17,11 +17,10 @@ A correct server fails a trial with probability at most `FALSE_ALARM`:
   probability at most 2e-7 (binomial tail, for each of the two outputs that can be so likely);
 - temperature: if rounding changes one of a hundred greedy answers, 5 of 9 differ with probability
   at most 1.3e-8 (126 / 100^5);
-- copies: independent draws are exchangeable, so their arrangement over places
-  is random. The number of copies is compared with 9,999 random arrangements.
-  For each of the two counts of copies, the probability that at most a fraction
-  3e-4 of the arrangements has as many copies is at most 3e-4. This needs no
-  condition.
+- copies: independent draws are exchangeable, so their arrangement over places is random. The number
+  of copies is compared with 9,999 random arrangements. For each of the two counts of copies, the
+  probability that at most a fraction 3e-4 of the arrangements has at least as many copies is at
+  most 3e-4. This needs no condition.
 
 Each case must be observed twice: (2e-7)^2 + (1.3e-8)^2 + 2 (3e-4)^2 < 2e-7. A
 model that replies to every prompt with the same text violates the first
@@ -86,7 +85,7 @@ class Fault:
 
 
 def require_draws(server: Server, form: RequestFormat, name: str) -> RequestFormat:
-    """Return the format after a trial of the server of `name`; raise ModelError if the trial fails.
+    """Test the server of the model `name`; return the format, or raise ModelError if a trial fails.
 
     If the server returned empty outputs, the trial is repeated with one output per request, and all
     later requests are for one output. Only then the token count shows whether an output is empty.
@@ -165,7 +164,7 @@ def prompt_of(key: str) -> str:
 
 
 def find_fault(draw: Draw, choices: int, key: str) -> Fault | None:
-    """Return the fault of a server that is observed after two prompts; None if there is none.
+    """Return a fault of a server that is observed after both of two prompts; None if there is none.
 
     `choices`: the outputs per request. Errors of `draw` are not caught.
     """
@@ -231,8 +230,9 @@ def _copies(table: Table, key: str) -> Fault | None:
 
 
 Count = Callable[[NDArray[np.int64]], NDArray[np.int64]]
-"""The pairs of equal outputs in each table, [tables, requests, choices]: within a request, or in
-the same place of two requests."""
+"""A function that counts the pairs of equal outputs in each table of an array [tables, requests,
+choices]: within a request, or at the same place of two requests.
+"""
 _COPIES: Mapping[str, tuple[Count, str]] = {
     "one draw": (
         lambda tables: (tables[..., :, None] == tables[..., None, :]).sum((1, 2, 3)),

@@ -1,13 +1,13 @@
 """Statistics of leakage: bounds that are valid with a stated confidence, from counts of scores.
 
-This package needs only NumPy and SciPy, so an auditor can read it separately. `bound(evidence,
-quantity)` returns an `Estimate`. The evidence describes the draws: `Rows`, `Stopped`, `Masses`,
-`Pool` or `Pair`. The quantity to bound is `LEAKAGE`, `SD`, `tail(x)`, `leak_at(k)` or `ed(rho)`.
-`THEOREMS` lists the theorem that `bound` uses for each kind of evidence and each quantity. A
-one-sided bound is valid with probability at least `confidence` = 1 - alpha. If both sides are
-requested, the error rate of each bound is alpha/2. The confidence of an estimate is about this
-estimate only. `joint` combines several estimates into one claim whose confidence accounts for all
-of their error rates.
+This package needs only NumPy and SciPy, so an auditor can read it without the rest of leakbound.
+`bound(evidence, quantity)` returns an `Estimate`. The evidence describes the draws: `Rows`,
+`Stopped`, `Masses`, `Pool` or `Pair`. The quantity to bound is `LEAKAGE`, `SD`, `tail(x)`,
+`leak_at(k)` or `ed(rho)`. `THEOREMS` lists the theorem that `bound` uses for each kind of evidence
+and each quantity. A one-sided bound is valid with probability at least `confidence` = 1 - alpha. If
+both sides are requested, the error rate of each bound is alpha/2. The confidence of an estimate is
+about this estimate only. `joint` combines several estimates into one claim whose confidence
+accounts for all of their error rates.
 
 The conformance suite and `bench/coverage.py` iterate over `THEOREMS`.
 """

@@ -1,4 +1,4 @@
-"""`About` describes the quantity of an estimate as data, and expresses it in words."""
+"""`About` describes the quantity of an estimate as data, and returns its description in words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 Quantity = str
-"""The name of a quantity; `stats.THEOREMS` has a bound for the quantity, or `OTHERS` lists it."""
+"""The name of a quantity that `stats.THEOREMS` bounds or `OTHERS` lists."""
 OTHERS: tuple[Quantity, ...] = (
     "leak probability",
     "mean leakage",
@@ -70,19 +70,19 @@ class About:
             "worst query" is the query that leaks most. "input distribution" means inputs from an
             input distribution. "as found" means the query and the decoding that a search found.
         beyond: the reference whose leakage is subtracted. "control" is the control, and "own words"
-            is the question as it is written in the benchmark. "baseline" is the baseline model of a
-            comparison, and "unstressed" is the model without stress. "other questions" are
-            questions in the same model. None: nothing is subtracted.
+            is the question in the benchmark's original wording. "baseline" is the baseline model of
+            a comparison, and "unstressed" is the model without stress. "other questions" are other
+            questions to the same model. None: nothing is subtracted.
         parameter: the x of a tail, the k of leak@k, or the level above which questions are counted
             (None: 0). Several values form the last axis of the estimate.
-        constant: another fixed number: the rho of an expectation deviation, or the limit of a
+        constant: a second fixed number: the rho of an expectation deviation, or the limit of a
             claim. If questions are counted, it is the x or k of the quantity that is compared with
             the level.
         over: the number of queries, questions, cells or subjects that the quantity is about; one
             number per entry if the entries differ.
         knob: the decoding parameter whose effect is bounded, if the quantity is an effect.
-        seeds: the number of models, each trained from its own seed, whose median is bounded; None:
-            the quantity is about one model.
+        seeds: the number of models, each trained with its own seed, from which the median over
+            seeds is bounded; None: the quantity is about one model.
         jointly: whether the confidence is valid for all entries simultaneously, and for all
             estimates of the same `stats.Joint`. If False, it is valid for each entry individually.
         proved: whether exact output probabilities prove the bound, without draws.
@@ -196,7 +196,7 @@ class About:
 
     @property
     def _under(self) -> str:
-        """Return the words for the decoding under which the questions are sampled."""
+        """Return the phrase for the decoding under which outputs are sampled."""
         if self.scope == "most-leaking decoding":
             return "under the decoding that leaks most"
         if self.scope == "most-leaking stress":

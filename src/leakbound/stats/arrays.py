@@ -70,7 +70,7 @@ def relative(weights: npt.ArrayLike, questions: int) -> Array:
 def bisected(
     condition: Callable[[Array], npt.NDArray[np.bool_]], inside: Array, outside: Array, times: int
 ) -> tuple[Array, Array]:
-    """Return the last point where a condition is true, and a point just beyond it, by bisection."""
+    """Return the last point where a condition is true, and a point just beyond, by bisection."""
     for _ in range(times):
         middle = (inside + outside) / 2
         still = condition(middle)

@@ -89,8 +89,8 @@ def arcsine(number: int) -> Array:
 def mean_upper(draws: Array, alpha: float, *, style: Style = USUAL) -> Array:
     """Return the upper bound on E[X] of each row, [Q], at 1 - alpha from ordered draws [Q, n].
 
-    Each row has the draws of one question. Conditions: n is fixed in advance, and each draw of a
-    row has mean E[X] given the earlier draws (for example i.i.d. draws in random order).
+    Each row contains the draws of one question. Conditions: n is fixed in advance, and each draw of
+    a row has mean E[X] given the earlier draws (for example i.i.d. draws in random order).
     """
     grid = arcsine(grid_size(draws.shape[1]))
     return _upper(draws, np.ones_like(draws), grid, 1.0, alpha, style)
@@ -130,7 +130,7 @@ def _upper(
 def bounds_cached() -> Iterator[None]:
     """Cache betting bounds inside this context, because several statements use the same bound.
 
-    No result changes. The cache is dropped at the end.
+    The cache changes no result, and is deleted when the context ends.
     """
     token = _CACHE.set({})
     try:
@@ -191,8 +191,8 @@ class Bets(Protocol):
     Attributes:
         rows: the number of rows, each with its own bound.
         steps: the number of bets per row.
-        stride: the number of bets between two removals of finished tests.
-        most: the largest number of tests per row in one batch.
+        stride: the number of bets after which finished tests are removed.
+        most: the largest number of tests of a row in one batch.
     """
 
     rows: int
@@ -201,7 +201,7 @@ class Bets(Protocol):
     most: int
 
     def guess(self, alpha: float) -> Array:
-        """Return a first guess of each row's bound. The guess affects speed, never the result."""
+        """Return a first guess of each row's bound, which affects the speed, never the result."""
 
     def bet(self, tests: Tests) -> Array:
         """Make the next bet of each test, subtract its gain from `need`, and return the bets."""
@@ -229,7 +229,7 @@ def first_accepted(rule: Bets, grid: Array, alpha: float) -> tuple[Counts, Array
     """Return the number of rejected grid points per row, and the bets for the next grid point.
 
     Bets are [steps, Q], and the grid descends. The first block of tests reaches slightly below the
-    guessed bound; further blocks are short at first and then grow.
+    guessed bound; later blocks of tests are short at first and then grow.
     """
     number = np.zeros(rule.rows, np.int64)
     bets = np.zeros((rule.steps, rule.rows))

@@ -21,7 +21,7 @@ gives
 
 (The comparison of tails follows Panchenko 2003.) For D(H) = n sup_x KL(max(H, F) || F) (Berk and
 Jones) the tail P(D(H) > s) is known exactly. The code replaces the integral in (1) by a larger sum.
-By symmetry there is a band on the other side of G, too. Each band is valid for all x
+By symmetry, there is also a band on the other side of G. Each band is valid for all x
 simultaneously.
 """
 

@@ -1,12 +1,12 @@
 """Comparisons of models over questions, whose statements are valid simultaneously.
 
-*Gaps.* The excess of a question is the difference of two quantities. The
-difference of their bounds, each at half of alpha, is a valid bound on the
-excess even if the draws behind the two bounds are dependent. If different
-questions have independent draws, `every_question` (Sidak) gives lower bounds on
-all excesses that are valid simultaneously. Whenever these bounds are valid, the largest excess is
-at least the largest lower bound. The number of questions with a positive excess is then at least
-the number of lower bounds above 0. So neither statement needs a further correction.
+*Gaps.* The excess of a question is the difference of two quantities. The difference of their
+bounds, each at half of alpha, is a valid bound on the excess even if the draws behind the two
+bounds are dependent. If different questions have independent draws, `every_question` (Sidak) gives
+lower bounds on all excesses that are valid simultaneously. Whenever these bounds are valid, the
+largest excess is at least the largest lower bound. The number of questions with a positive excess
+is then at least the number of lower bounds above 0. So neither statement needs an additional
+correction.
 
 *Mean and worst.* The largest excess over the questions is at least their mean
 excess. So the verdict "this model leaks more than its control, on average or at some question" is
@@ -32,13 +32,13 @@ worst* fails, which has probability at most alpha. If E <= 0, a bound fails only
 cases: the test rejects (alpha/2), one of the two lower bounds at alpha/8 fails, or the upper bound
 at alpha/4 is below E. The sum of these probabilities is alpha as well.
 
-*Several models compared with one baseline.* Each of N models gets alpha/N. Half
-of alpha/N is for the model's mean difference. The other half is split equally
-over the model's questions (Bonferroni, twice). The statements may be dependent,
-for example because they share the draws of the baseline. With probability at
-least 1 - alpha all statements are true. So statements that are selected after looking are covered
-as well. Examples are statements about the model that leaks least, the question with the largest
-increase, or the number of questions whose leakage decreased.
+*Several models compared with one baseline.* The statements about each of N models may fail with
+probability alpha/N. Half of alpha/N is spent on the model's mean difference. The other half is
+split equally over the model's questions (Bonferroni, twice). The statements may be dependent, for
+example because they share the draws of the baseline. With probability at least 1 - alpha all
+statements are true. So statements that are selected after looking at the results are valid as well.
+Examples are statements about the model that leaks least, the question with the largest increase, or
+the number of questions whose leakage decreased.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ score, the mean and the standard deviation ("deviation" below) are each bounded
 at half of alpha.
 
 These bounds differ from Metric 4 of Scholten et al. (2025). That metric, as printed, ignores the
-probability of X = 0 and is no upper bound. For example, for a fair coin it is below the true
+probability of X = 0 and is not an upper bound. For example, for a fair coin it is below the true
 deviation in every run. The method `"paper"` uses the extreme deviations of all distributions in the
 paper's band (Romano and Wolf 2000). It is narrower than the paper's bound after correction. The
 default method bets on squared differences, in an order that the seed determines. All bounds need
@@ -13,9 +13,9 @@ i.i.d. scores in [0, 1] and n fixed in advance. Missing draws count as the worst
 
 *For a binary scorer* with leak probability p, the deviation is sqrt(p (1 - p)) and the expectation
 deviation score is f(p) = p + rho sqrt(p (1 - p)). If an interval contains p, the smallest and the
-largest value of either function over the interval bound its value at p. Both functions are concave
-and not monotone: f increases up to p* = (1 + 1/sqrt(1 + rho^2))/2 and decreases beyond. The
-argument below is for f; for the deviation, p* = 1/2.
+largest value of either function over the interval bound the function's value at p. Both functions
+are concave and not monotone: f increases up to p* = (1 + 1/sqrt(1 + rho^2))/2 and decreases beyond.
+The argument below is for f; for the deviation, p* = 1/2.
 
 Upper bound: let [L, U] contain p with probability 1 - alpha (alpha/2 on each
 side). Then f(p) is at most the maximum of f over [L, U]. The maximum is f(p*)
@@ -200,7 +200,7 @@ def _band(rows: Rows, alpha: float) -> tuple[Array, Array]:
 
 
 def _below(rows: Rows, count: Counts) -> Counts:
-    """Return, per row, the number of steps that have fewer than `count` draws at or below them."""
+    """Return, for each row, the number of steps with less than `count` draws at or below them."""
     return np.asarray((rows.seen < count[:, None]).sum(axis=1))
 
 

@@ -20,10 +20,10 @@ earlier rounds only, the expectation, given these rounds, of
 
     x + rho [c/2 + (x - v)^2/(2c)]
 
-is at least mu_i + rho sd_i, and is close to it where v is close to mu_i and c
-to sd_i. This is enough for the proof in `rounds`. The bets are against the claim that the mean over
-the questions is m or more, and the proof allows values with a larger mean than the quantity. The
-first draws of every question are not bet on. They determine only the first v and c.
+is at least mu_i + rho sd_i, and is close to mu_i + rho sd_i where v is close to mu_i and c to sd_i.
+This is enough for the proof in `rounds`. The bets are against the claim that the mean over the
+questions is m or more, and the proof allows values with a larger mean than the quantity. The first
+draws of every question are not bet on. They determine only the first v and c.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class _Tangents:
     """Convert draws to level * x + rho [c/2 + (x - v)^2/(2c)], with v and c from earlier draws.
 
     `least` is the smallest c^2 allowed, because c would be 0 for a question with constant scores.
-    `met` has the number of draws of each question, the sum of their scores and the sum of the
+    `met` contains the number of draws of each question, the sum of their scores and the sum of the
     squared scores.
     """
 

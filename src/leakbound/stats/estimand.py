@@ -1,4 +1,4 @@
-"""`Estimand`: a quantity, with the default method that bounds it and the method of the papers."""
+"""`Estimand`: a quantity with its default method and, if it exists, the papers' method."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The settings of a bound: confidence, side, method (papers' or default), and seed."""
+    """The settings of a bound: confidence, side, method (the papers' or the default), and seed."""
 
     confidence: float = 0.99
     side: Side = "both"
@@ -74,7 +74,7 @@ class Estimand:
     span: tuple[float, float] = UNIT
 
     def __call__(self, rows: Rows, _: Quantity, terms: Terms) -> Estimate:
-        """Bound the quantity for every question; with two sides, each bound gets half of alpha."""
+        """Bound the quantity for every question; of two bounds, each has error rate alpha/2."""
         chosen = self.method(terms.paper)
         if chosen.shuffles:
             rows = rows.ordered(terms.seed)

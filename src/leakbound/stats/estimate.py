@@ -35,7 +35,7 @@ class Estimate:
         lower: the lower bound; if `side` is "upper", the smallest possible value.
         upper: the upper bound; if `side` is "lower", the largest possible value.
         confidence: the bounds are valid with at least this probability, in (0, 1]; 1: certain.
-        side: "upper", "lower" or "both"; for "both", each bound gets half of alpha.
+        side: "upper", "lower" or "both"; for "both", each bound has error rate alpha/2.
         n: the number of draws, including missing draws.
         missing: the number of draws without a score, which count as the worst case in both bounds.
         method: the name of the method of the bounds.
@@ -56,7 +56,7 @@ class Estimate:
     stopping: str = "fixed n"
 
     def __str__(self) -> str:
-        """Return one line with every field to six digits; arrays are shown by their range."""
+        """Return one line with every field to six digits, and the range in place of an array."""
         stated = {f.name: getattr(self, f.name) for f in fields(self)[1:]}
         parts = [f"{name} {_shown(x)}" for name, x in stated.items() if x is not None]
         return f"{self.estimand}: {', '.join(parts)}"
@@ -85,7 +85,7 @@ class BoundFunction(Protocol):
 
         Args:
             confidence: the probability that the bound is valid, in (0, 1).
-            side: "upper", "lower", or "both": each bound then has half of alpha.
+            side: "upper", "lower" or "both"; for "both", each bound has error rate alpha/2.
 
         Returns:
             The estimate with one entry per question.
@@ -120,7 +120,7 @@ def percent(confidence: float) -> str:
         confidence: a probability, at most 1.
 
     Returns:
-        The confidence in per cent, with the sign.
+        The confidence in per cent, with the per cent sign.
     """
     error = _ERROR.create_decimal(1 - Decimal(str(float(confidence))))
     return f"{(100 * (1 - error)).normalize():f} %"

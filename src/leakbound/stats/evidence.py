@@ -64,7 +64,8 @@ class Rows:
 
         Args:
             scores: scores in [0, 1], [m] for one question or [Q, m] for Q questions.
-            counts: the number of draws with each score, of the shape of `scores`; None: one each.
+            counts: the number of draws with each score, of the shape of `scores`; None: one draw
+                per score.
             missing: the number of draws without a score, [Q] or one number; they count as 1 in
                 upper bounds and as 0 in lower bounds.
             binary: whether the scorer declares that its scores are only 0 and 1; other scores then
@@ -75,8 +76,8 @@ class Rows:
             The rows.
 
         Raises:
-            InputError: drawn scores that are NaN or out of range, counts or missing that are not
-                whole numbers >= 0, and, unless `empty`, questions without a draw.
+            InputError: drawn scores that are NaN or out of range, `counts` or `missing` that are
+                not whole numbers >= 0, and, unless `empty`, questions without a draw.
         """
         values = numbers("scores", scores)
         if values.ndim not in (1, 2):
@@ -122,8 +123,8 @@ class Rows:
             The rows of a binary scorer.
 
         Raises:
-            InputError: numbers that are not whole and >= 0, an n of 0, or more hits and missing
-                draws than n.
+            InputError: numbers that are not whole numbers >= 0, an n of 0, or more hits and missing
+                draws together than n.
         """
         given = {"hits": hits, "n": n, "missing": missing}
         parts = {name: whole_numbers(name, values) for name, values in given.items()}
@@ -207,7 +208,7 @@ class Rows:
         return replace(self, values=1 - self.values[:, ::-1], counts=self.counts[:, ::-1])
 
     def ordered(self, seed: Seed, purpose: int | None = None) -> Rows:
-        """Return the same draws with keys that determine their order, see `leakbound.stats.order`.
+        """Return the same draws with keys that determine their order (see `leakbound.stats.order`).
 
         With a `purpose`, the order is independent of the order in which bets use the draws.
         """
@@ -341,7 +342,8 @@ class Pair(OfRows):
         control: the control's draws, with the same number of rows.
 
     Raises:
-        InputError: `control` has another number of rows than `rows`, or another declared range.
+        InputError: `control` and `rows` differ in their numbers of rows or in their declared
+            ranges.
     """
 
     rows: Rows

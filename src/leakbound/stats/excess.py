@@ -52,10 +52,10 @@ CANDIDATE, CONTROL = 2, 3  # purposes of orders: one seed gives two independent 
 def excess(candidate: Estimate, control: Estimate, *, beyond: Beyond = "control") -> Estimate:
     """Bound the candidate's quantity minus the control's, from an estimate of each.
 
-    The error rates add up: two estimates at confidence 1 - alpha/2 give an excess at 1 - alpha,
-    even if their draws are dependent. The upper bound is the candidate's upper bound minus the
-    control's lower bound; the lower bound is the candidate's lower bound minus the control's upper
-    bound. Missing draws count as the worst case in both bounds, as they do in each estimate.
+    The error rates add up: two estimates at confidence 1 - alpha/2 give an excess at confidence 1 -
+    alpha, even if their draws are dependent. The upper bound is the candidate's upper bound minus
+    the control's lower bound; the lower bound is the candidate's lower bound minus the control's
+    upper bound. Missing draws count as the worst case in both bounds, as they do in each estimate.
 
     Args:
         candidate: an estimate of one question, or with one entry per question.
@@ -64,7 +64,8 @@ def excess(candidate: Estimate, control: Estimate, *, beyond: Beyond = "control"
             "unstressed" or "other questions".
 
     Returns:
-        The excess, with an upper, a lower or both bounds, as far as the two estimates allow.
+        The excess, with an upper bound, a lower bound or both, as far as the two estimates have the
+        necessary bounds.
 
     Raises:
         InputError: estimates of different quantities, or both estimates bounded on the same side
@@ -113,7 +114,7 @@ def excess_of(
         beyond: the reference that `base` is about: "control" (default), "own words", "baseline",
             "unstressed" or "other questions".
         confidence: the probability that the bound is valid, in (0, 1).
-        side: "upper", "lower", or "both": each bound then has half of alpha.
+        side: "upper", "lower" or "both"; for "both", each bound has error rate alpha/2.
 
     Returns:
         The excess, with the entries of the two bounds.
@@ -142,10 +143,10 @@ def excess_over_sets(
     must share no random numbers.** Missing draws count as the worst case.
 
     Args:
-        rows: the draws of the questions, [N_1, d].
-        others: the draws of the other questions, [N_2, d], by the same scorer.
+        rows: the draws of the first set of questions, [N_1, d].
+        others: the draws of the second set of questions, [N_2, d], scored by the same scorer.
         confidence: the probability that the bound is valid, in (0, 1).
-        side: "upper", "lower", or "both": each bound then has half of alpha.
+        side: "upper", "lower" or "both"; for "both", each bound has error rate alpha/2.
         seed: the seed of the order of the draws, as in `bound`: one number, or N_1 + N_2 keys.
 
     Returns:

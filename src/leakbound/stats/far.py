@@ -48,7 +48,8 @@ def mean_leak_at_k_of_counts(counts: Estimate, k: npt.ArrayLike) -> Estimate:
             because counts of point estimates do not estimate this mean.
 
     Raises:
-        InputError: counts of another quantity, an x outside [0, 1), or an invalid k.
+        InputError: `counts` of a quantity that is not the leak probability, an x outside [0, 1), or
+            an invalid k.
     """
     largest, about = leak_at(k), counts.about
     sizes = largest.sizes

@@ -13,11 +13,10 @@ the observed Σ x_i is a p-value conditionally on the h_i, hence also
 unconditionally. It is valid for any number of questions and needs no order of
 the draws (Fisher 1935; Gart 1970).
 
-One sum over all questions does not detect a model that leaks more at one
-question and less at others. So there is a second test. Its p-value p_question
-is the smallest p-value of a question, corrected for N independent questions
-(Šidák). With p_sum the p-value of the sum, min(p_sum / (1 - ρ), p_question / ρ)
-is a valid p-value by the union bound.
+One sum over all questions does not detect a model that leaks more than its control at one question
+and less at other questions. So there is a second test. Its p-value p_question is the smallest
+p-value of a question, corrected for N independent questions (Šidák). With p_sum the p-value of the
+sum, min(p_sum / (1 - ρ), p_question / ρ) is a valid p-value by the union bound.
 
 A missing draw of the model counts as no leak, and a missing draw of the control
 as a leak.

@@ -56,7 +56,7 @@ ROUNDING = 1e-3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Independence:
-    """The outcome of the check, with the three p-values; a p-value is 1 without evidence.
+    """The outcome of the check, with the three p-values; a p-value is 1 if there is no evidence.
 
     "no objection" is no proof of independence. For example, a few draws from a distribution with
     one likely text are similar even if they are independent.
@@ -96,8 +96,8 @@ def check_independence(
         counts: the number of draws with each distinct text, [d], or [C, d] with one row for each of
             C separately drawn chunks.
         logprobs: the natural logarithm of each whole text's probability under the sampled
-            distribution, [d], or one number for all texts; None, NaN or infinite where not known.
-            If the draws come from a remainder, pass probabilities given the remainder.
+            distribution, [d], or one number for all texts; None, NaN or infinity where it is not
+            known. If the draws come from a remainder, pass probabilities given the remainder.
         copies: the numbers of copies to look for, at least one, and each at least 2.
         level: the largest probability that a test rejects independent draws, in (0, 1).
 
@@ -106,7 +106,7 @@ def check_independence(
             not known, or the probabilities add up to more than 1.
 
     Raises:
-        InputError: counts, copies or a level of the wrong kind, or shapes that do not fit.
+        InputError: invalid `counts`, `copies` or `level`, or shapes that do not match.
     """
     table, logp = _read(counts, logprobs)
     if not 0 < level < 1 or not copies or min(copies) < 2:
@@ -149,8 +149,8 @@ def require_independent(
         counts: the number of draws with each distinct text, [d], or [C, d] with one row for each of
             C separately drawn chunks.
         logprobs: the natural logarithm of each whole text's probability under the sampled
-            distribution, [d], or one number for all texts; None, NaN or infinite where not known.
-            If the draws come from a remainder, pass probabilities given the remainder.
+            distribution, [d], or one number for all texts; None, NaN or infinity where it is not
+            known. If the draws come from a remainder, pass probabilities given the remainder.
         where: the name of the query or file of the draws, for the error message.
 
     Returns:

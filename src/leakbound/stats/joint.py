@@ -1,4 +1,4 @@
-"""Statements that are valid simultaneously: given estimates, or a bound for every question."""
+"""Make statements that are valid simultaneously, from estimates or a bound for every question."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def every_question(
     """Bound each of `questions` quantities so that all bounds are valid simultaneously.
 
     The estimate has one entry per question. With probability at least `confidence` no entry fails.
-    If both sides are requested, an entry fails if either of its bounds fails, and each bound gets
-    half of the entry's part of alpha.
+    If both sides are requested, an entry fails if either of its bounds fails. Each bound then has
+    half of the entry's error rate.
 
     Args:
         bound: the function that bounds the quantities, one entry per question.
@@ -78,10 +78,11 @@ def every_question(
             `independent`, `bound` may have fewer entries than N, because some questions may have no
             draws yet (see the module `questions`).
         confidence: the probability that all entries are valid, in (0, 1).
-        side: "upper", "lower", or "both": each bound then has half of alpha.
+        side: "upper", "lower" or "both"; for "both", each bound has error rate alpha/2.
         independent: whether the draws of different questions are independent. If True, each
-            question gets the error rate 1 - (1 - alpha)^(1/N) (Sidak). If False, each gets alpha/N
-            (Bonferroni); use this for example for decodings or scorers that share randomness.
+            question has the error rate 1 - (1 - alpha)^(1/N) (Sidak). If False, each question has
+            the error rate alpha/N (Bonferroni); use False, for example, for decodings or scorers
+            that share randomness.
 
     Returns:
         An estimate whose entries are valid simultaneously.

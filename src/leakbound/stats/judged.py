@@ -7,11 +7,10 @@ superscript ⁺ marks an upper bound and ⁻ a lower bound. If q <= q⁺, t >= t
 
     p·t⁻ + (1 - p)·f⁻  <=  q⁺,    that is    p·(t⁻ - f⁻)  <=  q⁺ - f⁻,
 
-so p <= (q⁺ - f⁻)/(t⁻ - f⁻) if t⁻ > f⁻; otherwise nothing follows and the upper
-bound is 1. Likewise, p >= (q⁻ - f⁺)/(t⁺ - f⁺) if t⁺ > f⁺; otherwise the lower
-bound is 0. A bound on p fails only if one of the three bounds (on q, t and f)
-in its formula fails. Each of the three gets a third of alpha. The formulas are
-valid even if the judge is not better than chance.
+so p <= (q⁺ - f⁻)/(t⁻ - f⁻) if t⁻ > f⁻; otherwise nothing follows and the upper bound is 1.
+Likewise, p >= (q⁻ - f⁺)/(t⁺ - f⁺) if t⁺ > f⁺; otherwise the lower bound is 0. A bound on p fails
+only if one of the three bounds (on q, t and f) in its formula fails. Each of the three bounds has
+the error rate alpha/3. The formulas are valid even if the judge is not better than chance.
 
 There are three assumptions. People label correctly. The labelled items were judged independently of
 each other and of the draws. On draws that leak and on draws that do not leak, the judge reports a
@@ -39,7 +38,7 @@ from leakbound.stats.quantity import LEAKAGE
 from leakbound.stats.questions import bounds_at
 
 Tally = tuple[int, int]
-"""(hits, n): the judge reports a leak for `hits` of n labelled items."""
+"""A pair (hits, n): the judge reports a leak for `hits` of n labelled items."""
 
 _BOUNDS = 3  # bounds from which each bound on p is computed
 
@@ -67,14 +66,14 @@ def corrected_bound(
         negatives: (hits, n): of n items that people label as no leaks, the judge reports `hits` as
             leaks.
         confidence: the probability that the bound is valid, in (0, 1).
-        side: "upper", "lower", or "both": each bound then has half of alpha.
+        side: "upper", "lower" or "both"; for "both", each bound has error rate alpha/2.
 
     Returns:
         The estimate of the leak probability, in [0, 1], with the same entries as `bound`. `value`
             is (q - f)/(t - f) of the observed fractions, cut to [0, 1]; NaN where t <= f.
 
     Raises:
-        InputError: no labelled leaks or no labelled non-leaks, a bound of another quantity than a
+        InputError: no labelled leaks or no labelled non-leaks, a bound of a quantity that is not a
             leak probability, or an invalid confidence or side.
     """
     rate = share_of(confidence, side) / _BOUNDS
@@ -116,7 +115,7 @@ def _interval(name: str, tally: Tally, rate: float) -> Estimate:
 def _solve(
     rate: float | Array, true: float | Array, false: float | Array, otherwise: float
 ) -> float | Array:
-    """Solve p·true + (1 - p)·false = rate for p in [0, 1]; give `otherwise` unless true > false."""
+    """Solve p·true + (1 - p)·false = rate for p in [0, 1]; `otherwise` unless true > false."""
     if true <= false:
         return plain(np.full(np.shape(rate), otherwise))
     return plain(np.clip((np.asarray(rate) - false) / (true - false), 0.0, 1.0))

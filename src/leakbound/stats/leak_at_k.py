@@ -6,10 +6,9 @@ including k > n. The unbiased estimate replaces 1 - F(x)^k by 1 - C(i, k)/C(n,
 k) if i of n draws are at or below x. Both integrands are constant between
 scores.
 
-For one k fixed in advance, the draws in random order are cut into floor(n/k)
-blocks of k. The maxima of the blocks are i.i.d. with mean leak@k, for any
-distribution, and betting bounds that mean. The remaining draws, fewer than k,
-are dropped.
+For one k fixed in advance, the draws in random order are cut into floor(n/k) blocks of k. The
+maxima of the blocks are i.i.d. with mean leak@k, for any distribution, and betting bounds that
+mean. The remaining draws, of which there are fewer than k, are dropped.
 
 For a binary scorer with leak probability p, leak@k is 1 - (1 - p)^k, which
 increases in p. So a bound of p gives bounds of leak@k for every k
@@ -119,7 +118,7 @@ def worst_of_k(rows: Rows, k: int, *, seed: Seed = None) -> float | Array:
         The estimate; [Q] for several questions.
 
     Raises:
-        InputError: an invalid k or one that exceeds n, missing draws, or an invalid seed.
+        InputError: a k that is invalid or exceeds n, missing draws, or an invalid seed.
     """
     size = int(whole_sizes(k))
     if rows.missing.any() or size > rows.n.min():
@@ -149,7 +148,7 @@ def carried(leak: Estimate, k: npt.ArrayLike, draws: npt.ArrayLike | None = None
             `leak` is not exact, `value` is NaN where k exceeds a quarter of `draws`.
 
     Raises:
-        InputError: an estimate of another quantity, or an invalid k.
+        InputError: an estimate of a quantity that is not a leak probability, or an invalid k.
     """
     about, sizes = leak.about, whole_sizes(k)
     of_one = about.scope in ("query", "question", "worst question") and about.beyond is None
@@ -167,7 +166,7 @@ def carried(leak: Estimate, k: npt.ArrayLike, draws: npt.ArrayLike | None = None
 
 
 def supported(values: float | Array, k: Counts, n: npt.ArrayLike) -> Array:
-    """Return point estimates of leak@k; NaN if n draws make fewer than `FEWEST_GROUPS` groups."""
+    """Return point estimates of leak@k; NaN if n draws form fewer than `FEWEST_GROUPS` groups."""
     draws = np.asarray(n)[(..., *[np.newaxis] * k.ndim)]
     return np.where(FEWEST_GROUPS * k <= draws, values, np.nan)
 

@@ -1,20 +1,20 @@
 """Bounds from exact probability masses of outputs that exploring found, with or without draws.
 
-Exploring finds disjoint events a (sets of outputs), each with a mass
-(probability) of at least p_a and scores in [low_a, high_a]. The remainder is
-another disjoint event, with a mass of at least r. Draws, if any, come from the
-distribution given the remainder. The true masses are P_a >= p_a and R >= r. Let slack = 1 - sum p_a
-- r be the unknown mass. It consists of every difference P_a - p_a, of R - r, and of the mass of all
-other events. Let g be a function of the score X with values in [0, 1], and in [g_low_a, g_high_a]
-on a. If L <= E[g(X) | remainder] <= U, then
+Exploring finds disjoint events a (sets of outputs), each with a mass (probability) of at least p_a
+and scores in [low_a, high_a]. The remainder is an event that is disjoint from these events, with a
+mass of at least r. Draws, if any, come from the distribution given the remainder. The true masses
+are P_a >= p_a and R >= r. Let slack = 1 - sum p_a - r be the unknown mass. It consists of every
+difference P_a - p_a, of R - r, and of the mass of all other events. Let g be a function of the
+score X with values in [0, 1], and in [g_low_a, g_high_a] on a. If L <= E[g(X) | remainder] <= U,
+then
 
     sum p_a g_low_a + r L  <=  E[g(X)]  <=  sum p_a g_high_a + r U + slack.
 
 In the lower bound, g is 0 on the unknown mass. In the upper bound, g is 1 there, which is its
 largest possible value. Both bounds are attained by possible distributions, so no better bounds
 exist. Only [L, U] depends on draws, so only [L, U] spends alpha. If [L, U] is valid for all g of a
-family simultaneously, the bounds are as well. Without draws [L, U] = [0, 1], and the bounds are
-certain. (Sums in float64 have errors of some 1e-16 per event.)
+family simultaneously, so are the bounds. Without draws [L, U] = [0, 1], and the bounds are certain.
+(Sums in float64 have errors of some 1e-16 per event.)
 
 *Over questions.* For question i, let low_i be the sum over its events of mass times lowest score,
 and high_i the sum of mass times highest score. Let slack_i be its unknown mass, R_i the mass of its
@@ -84,8 +84,8 @@ class Mass:
             add up to at most 1.
         low: the smallest score inside each event, in [0, 1], [d].
         high: the largest score inside each event, in [0, 1], [d].
-        remainder: the lower bound of the mass of the remainder, from which draws come; 0 without
-            draws.
+        remainder: the lower bound of the mass of the remainder, from which draws come; 0 if there
+            are no draws.
 
     Raises:
         InputError: masses below 0 or adding up to more than 1, ranges that leave [0, 1] or are
@@ -318,7 +318,7 @@ def _joined(masses: Masses, of: Callable[[Masses], Estimate]) -> Estimate:
 
 
 def _like(masses: Masses) -> Array:
-    """Return, per question, the number of scored draws divided by the mass of the remainder.
+    """Return, for each question, the number of scored draws divided by the remainder's mass.
 
     On average, this number of draws from the whole distribution contains as many draws from the
     remainder as were scored. It is infinite for a question without a remainder or without draws.

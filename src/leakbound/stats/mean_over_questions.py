@@ -69,9 +69,9 @@ def mean_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimat
 
     *Scores in [0, 1].* The mean is bounded by betting in rounds (see `rounds`). This needs at least
     8 draws of each question with a weight above 0 (5 draws with at least 24 questions, 4 draws with
-    at least 100). With fewer draws, the portfolio mixture over all draws is used. For question i
-    with weight a_i and n_i draws, its stakes are proportional to a_i/n_i. It needs no order of the
-    draws.
+    at least 100). With fewer draws, the portfolio mixture over all draws is used. The stakes on
+    question i, with weight a_i and n_i draws, are proportional to a_i/n_i. The mixture needs no
+    order of the draws.
 
     *Binary scorer.* Clopper-Pearson on the pool of S leaks in M draws is not valid for unequal
     probabilities. Clopper-Pearson becomes valid if its upper bound is raised to at least (S + 1)/M
@@ -79,8 +79,8 @@ def mean_over_questions(rows: Rows, quantity: Quantity, terms: Terms) -> Estimat
     Hoeffding's form needs the same a_i/n_i for every question (without weights: the same n). With
     at least 160 draws of each question, a pilot chooses between Hoeffding's form and betting in
     rounds. With fewer draws the bound is the narrower of Hoeffding's form at .9 of alpha and
-    betting in rounds at .1 of alpha. If a question has fewer than 8 draws, Hoeffding's form gets
-    all of alpha. If a_i/n_i differ, the mean is bounded as for scores in [0, 1]. For a single
+    betting in rounds at .1 of alpha. If a question has fewer than 8 draws, Hoeffding's form is used
+    at all of alpha. If a_i/n_i differ, the mean is bounded as for scores in [0, 1]. For a single
     question the draws are i.i.d., so the bound is Clopper-Pearson.
     """
     equal = np.ones(rows.questions) if quantity.weights is None else quantity.weights

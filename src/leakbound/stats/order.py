@@ -36,7 +36,7 @@ MOST_CACHED = 2**20  # largest number of draws whose order is cached, to bound t
 BITS = 63  # bits of a key: it fits a signed column of a table
 
 Seed = int | Sequence[int] | npt.NDArray[np.int64] | None
-"""One number, to be combined with each row's index; one key per row; None: random keys."""
+"""One number, which is combined with each row's index; or one key per row; None: random keys."""
 
 
 def order_key(fixed: Mapping[str, object]) -> int:
@@ -133,7 +133,7 @@ class Keys:
         return Keys(self.rows[rows], self.seed)
 
     def apart(self, purpose: int) -> Keys:
-        """Return keys for another, independent order of the same rows, for a `purpose` > 0."""
+        """Return keys for a second, independent order of the same rows, for a `purpose` > 0."""
         mark = np.full(len(self.rows), purpose)
         return Keys(np.column_stack([self.rows, mark]), self.seed)
 

@@ -16,7 +16,7 @@ _UP = 1 + 2.0**-50  # the relative error of a quotient of two logarithms is belo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawsNeeded:
-    """The number of draws per question that each guarantee needs; None if it is not requested.
+    """The number of draws per question that each guarantee needs; None: it was not requested.
 
     Attributes:
         epsilon: the number of draws after which Pr[X > x] is known within epsilon at every x.
@@ -43,8 +43,8 @@ def plan(
             None: not requested.
         clean: the leak probability to certify if no draw leaks, in (0, 1); None: not requested.
         confidence: the probability that the guarantee is valid, in (0, 1).
-        side: the bounds on Pr[X > x] at distance epsilon: "upper", "lower", or "both". With
-            "both", each bound has half of alpha.
+        side: the bounds on Pr[X > x] at distance epsilon: "upper", "lower" or "both". For "both",
+            each bound has error rate alpha/2.
 
     Returns:
         The number of draws for each requested guarantee.
@@ -74,7 +74,7 @@ def samples_for(epsilon: float, confidence: float = 0.99, side: Side = "both") -
     Args:
         epsilon: the largest distance, in (0, 1).
         confidence: the probability that the bound is valid, in (0, 1).
-        side: "upper", "lower", or "both": each bound then has half of alpha.
+        side: "upper", "lower" or "both"; for "both", each bound has error rate alpha/2.
 
     Returns:
         The number of draws, at least 1.
@@ -123,7 +123,7 @@ def extraction_draws(
         fewest: whether `leak` is an upper bound; n is then the smallest number that may suffice.
 
     Returns:
-        The n, of the shape of `leak`: whole numbers >= 1, inf where `leak` is 0.
+        The n, of the shape of `leak`: whole numbers >= 1, or infinity where `leak` is 0.
 
     Raises:
         InputError: a `leak` outside [0, 1], or a `chance` not strictly between 0 and 1.

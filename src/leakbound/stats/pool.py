@@ -1,4 +1,4 @@
-"""Pools of outputs to several queries per question, and the two targets of statements about them.
+"""Pools of outputs to several queries per question, and the two targets of statements on pools.
 
 A statement has one of two targets. *Given these queries* (`target` "queries"): X is the score of an
 output to one of these queries, which is drawn uniformly. So E[X] is the mean over the queries.
@@ -114,9 +114,9 @@ class Pool(OfRows):
             The pool.
 
         Raises:
-            InputError: rows that are 1-D; no draw at all; an invalid design or target; a query
-                without an output, unless the design is "allocated"; or a query with several outputs
-                in the design "fresh".
+            InputError: `rows` made from 1-D scores; no draw at all; an invalid design or target; a
+                query without an output, unless the design is "allocated"; or a query with several
+                outputs in the design "fresh".
         """
         for name, value, choices in (("design", design, Design), ("target", target, Target)):
             if value not in get_args(choices):

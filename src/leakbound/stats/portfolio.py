@@ -1,4 +1,4 @@
-"""The portfolio mixture: bounds on means that need no order of draws, equal n or i.i.d. draws.
+"""The portfolio mixture: bounds on means, without an order of draws, equal n or i.i.d. draws.
 
 A bettor against the claim "the mean is m" splits a stake of 1 over several bets
 b. After every draw x the part of the stake on b is multiplied by 1 - b (x -
@@ -63,11 +63,11 @@ def mean_upper(rows: Rows, alpha: float, portfolio: Portfolio) -> Array:
 def weighted_mean_upper(rows: Rows, weights: Array, alpha: float, portfolio: Portfolio) -> float:
     """Return the upper bound at 1 - alpha on sum_i a_i mu_i / sum_i a_i, mu_i the mean of row i.
 
-    `weights` has the a_i >= 0, [Q]. Row i has n_i independent draws. All n_i, the weights and the
-    portfolio are fixed in advance. Let c_i = (a_i/n_i) / max_l (a_l/n_l). The wealth W(m) = sum_j
-    w_j prod_i prod_t [1 - b_j c_i (x_it - m)/(1 - m)] increases in m. The bound is the smallest m
-    at which W(m) reaches 1/alpha, or 1 if there is no such m. A missing draw counts as 1. The bound
-    is rounded up. Raises InputError for weights that are negative, or all 0.
+    `weights` contains the a_i >= 0, [Q]. Row i has n_i independent draws. All n_i, the weights and
+    the portfolio are fixed in advance. Let c_i = (a_i/n_i) / max_l (a_l/n_l). The wealth W(m) =
+    sum_j w_j prod_i prod_t [1 - b_j c_i (x_it - m)/(1 - m)] increases in m. The bound is the
+    smallest m at which W(m) reaches 1/alpha, or 1 if there is no such m. A missing draw counts as
+    1. The bound is rounded up. Raises InputError for weights that are negative, or all 0.
 
     Proof. b_j c_i <= 1 and (x - m)/(1 - m) <= 1, so no factor is negative. Let m be the true mean.
     By independence and 1 + x <= e^x, the expected product for one bet is at most exp(-b_j/(1 - m)

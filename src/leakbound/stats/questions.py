@@ -1,4 +1,4 @@
-"""Statements about several questions, or several queries of one question, from a bound of each.
+"""Statements on several questions, or on several queries of a question, from a bound for each.
 
 No function here uses scores directly; each function accepts a `BoundFunction` of any quantity. The
 proofs of some statements use the number of bounds that fail, or multiply error rates. Such
@@ -8,7 +8,7 @@ randomness.
 *Watching a run while it draws.* If users look at every n, a bound for a single n fails more often
 than its confidence states. So a question of a watched run is bounded as `Stopped` draws, in an
 order that was fixed before the draws. The question that leaks most so far may change from look to
-look. So each of the N questions, including questions without draws, gets the error rate alpha/N
+look. So each of the N questions, including questions without draws, has the error rate alpha/N
 (`every_question` with `independent=False`). Then all intervals, and the interval of the worst of
 the questions drawn so far, are valid at every look.
 """
@@ -55,10 +55,10 @@ def worst_question(
     1.
 
     Args:
-        bound: the function that bounds the quantity, one entry per question.
+        bound: the function that bounds the quantity; its estimate has one entry per question.
         questions: the number of questions, N, which is the number of entries of `bound`.
         confidence: the probability that the bound is valid, in (0, 1).
-        side: "upper", "lower", or "both": each bound then has half of alpha.
+        side: "upper", "lower" or "both"; for "both", each bound has error rate alpha/2.
 
     Returns:
         The estimate of the largest quantity, one per x or k if `bound` has several.
@@ -91,13 +91,13 @@ def leaking_questions(
     advance.
 
     Args:
-        bound: the function that bounds the quantity, one entry per question.
+        bound: the function that bounds the quantity; its estimate has one entry per question.
         questions: the number of questions, N, which is the number of entries of `bound`.
         x: a finite number, or [K] numbers, which form the last axis of the result.
         confidence: the probability that the bound is valid, in (0, 1).
         each_confidence: the confidence of each question's own bound, in (0, 1), fixed in advance;
             `stats.bound` uses the result of `confidence_of_each`.
-        side: "upper", "lower", or "both": each bound then has half of alpha.
+        side: "upper", "lower" or "both"; for "both", each bound has error rate alpha/2.
 
     Returns:
         The estimate of the number, from 0 to N, of the shape of x; `value` counts the questions

@@ -73,7 +73,7 @@ def median_over_seeds(
         independent: whether the draws of different models share no randomness and no common
             control.
         confidence: the probability that the bound is valid, in (0, 1).
-        side: "upper", "lower", or "both": each bound then has half of alpha.
+        side: "upper", "lower" or "both"; for "both", each bound has error rate alpha/2.
 
     Returns:
         The estimate of the median; `value` is the median of the seeds' values.

@@ -1,4 +1,4 @@
-"""Sampling that stops once a claim is decided: rules for stopping, and bounds valid after stopping.
+"""Rules to stop sampling when a claim is decided, and bounds that are valid after stopping.
 
 A look is a time at which the scores so far are evaluated. The bound of a
 question is computed again at every look. Sampling stops when the bound decides
@@ -182,10 +182,10 @@ def mean_over_stopped_questions(
     The mean is also at most the leakage of the worst question. So the upper bound is the smaller of
     two bounds. The first is the largest U_i (see `worst_question`), at half of the error rate. The
     second is the bound from the mean of the U_i, at the other half. For a single question the two
-    bounds are the same, and this bound gets all of the error rate.
+    bounds are the same, so one bound is computed at the complete error rate.
 
     Args:
-        bound: the function that bounds the quantity, one entry per question; its bounds must be
+        bound: the function that bounds the quantity, one entry per question. The bounds must be
             valid at any number of draws (any-time).
         questions: the number of questions, N, which is the number of entries of `bound`.
         confidence: the probability that the bound is valid, in (0, 1).
@@ -193,7 +193,7 @@ def mean_over_stopped_questions(
             None: a value that depends on N and alpha only. It is the best value for questions
             without leaks that stop after about `CLEAN_DRAWS` draws; for few questions it gives b =
             0.
-        side: "upper", "lower", or "both": each bound then has half of alpha.
+        side: "upper", "lower" or "both"; for "both", each bound has error rate alpha/2.
 
     Returns:
         One estimate about all questions together, in [0, 1]. `value` is the mean of the point
@@ -263,7 +263,7 @@ class Looks:
 
         Args:
             rows: the draws of each question.
-            side: "upper", "lower", or "both": each bound then has half of alpha.
+            side: "upper", "lower" or "both"; for "both", each bound has error rate alpha/2.
             seed: the seed of the order in which bets use the draws, [Q] or one number; None: a
                 random seed. The bound of a mean at the cap depends on the seed. Use the same key
                 for a question in every call, or a verdict and the bound reported later may differ.
@@ -295,7 +295,7 @@ class Looks:
             "holds", "refuted" or "open" for each question, [Q].
 
         Raises:
-            InputError: other scores than 0 and 1 for a claim about p, or more draws than the cap.
+            InputError: scores other than 0 and 1 for a claim about p, or more draws than the cap.
         """
         upper = self.bound(rows, side="upper", seed=seed).upper
         lower = self.bound(rows, side="lower", seed=seed).lower
@@ -307,7 +307,7 @@ class Looks:
         """Return the total number of draws of each open question at its next look.
 
         This number is twice the present number of draws, or the number at which the claim is proved
-        if no further draw leaks, and at most the cap. Any rule that uses only earlier scores is
+        if no later draw leaks, and at most the cap. Any rule that uses only earlier scores is
         valid, because the bound is valid at all numbers of draws simultaneously. This rule needs
         few looks, and no more draws than necessary for a question without leaks.
 
@@ -318,7 +318,7 @@ class Looks:
             Whole numbers, [Q].
 
         Raises:
-            InputError: other scores than 0 and 1 for a claim about p, or more draws than the cap.
+            InputError: scores other than 0 and 1 for a claim about p, or more draws than the cap.
         """
         rows = Stopped(self._read(rows), self.cap).rows
         furthest = np.minimum(2 * rows.n, self.cap)
@@ -341,7 +341,7 @@ class Looks:
         return replace(rows, binary=binary)
 
     def _would_hold(self, rows: Rows, n: Counts) -> npt.NDArray[np.bool_]:
-        """Return whether the any-time bound proves the claim if no further draw up to n leaks."""
+        """Return whether the any-time bound proves the claim if no other draw up to n leaks."""
         limit = np.array(self.claim.limit)
         if rows.binary:
             evidence = log_evidence_above(rows.hits + rows.missing, n, limit)

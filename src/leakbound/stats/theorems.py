@@ -2,9 +2,9 @@
 
 Each entry of `THEOREMS` is for one kind of evidence, one quantity ("reading") and one declared
 range of scores (binary or not). The entry contains the function that computes the bound. The
-docstring of the function or of its module has the proof. Statements that follow from the bounds of
-single questions (the worst question, every question, a count) are in the modules `questions` and
-`joint`.
+docstring of the function or of its module contains the proof. Statements that follow from the
+bounds of single questions (the worst question, every question, a count) are in the modules
+`questions` and `joint`.
 """
 
 from __future__ import annotations
@@ -166,10 +166,10 @@ def bound(
         evidence: `Rows` of draws, `Stopped` draws, exact `Masses` with draws from the remainder, a
             `Pool` of queries, or a `Pair` of models for the excess of one over the other.
         quantity: `LEAKAGE` (default), `SD`, `tail(x)`, `leak_at(k)` or `ed(rho)`, of each question.
-            The methods `mean()`, `worst()`, `every()` and `above(x)` of these quantities give
+            The methods `mean()`, `worst()`, `every()` and `above(x)` of a quantity return
             quantities about all questions.
         confidence: the bound is valid with at least this probability, in (0, 1).
-        side: "upper", "lower", or "both": each bound then has half of alpha.
+        side: "upper", "lower" or "both"; for "both", each bound has error rate alpha/2.
         method: "paper": the papers' bound, after correction; None: the narrower default bound.
         seed: the seed of the order in which bets use the draws: one number, or one key per
             question, [Q]; None: a random seed. The estimate records the seed if the bound depends

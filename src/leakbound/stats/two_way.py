@@ -22,11 +22,12 @@ def two_way(
     """Bound the effects of two decoding parameters from jointly valid intervals for a grid's cells.
 
     Each cell is decomposed as cell = mean + row effect + column effect + interaction. The effect of
-    a parameter is the root mean square of its part over the grid. The effect of a parameter with
-    only one setting is 0. A row effect is the mean of its row minus the mean of the grid. A row
-    effect is linear in the cells, so its exact range over the box of the cells' intervals is known.
-    The ranges of the squared row effects bound their mean. The three resulting intervals are valid
-    simultaneously if the intervals of the cells are valid simultaneously.
+    a parameter is the root mean square, over the grid, of the row or column effects that belong to
+    it. The effect of a parameter with only one setting is 0. A row effect is the mean of its row
+    minus the mean of the grid. A row effect is linear in the cells, so its exact range over the box
+    of the cells' intervals is known. The ranges of the squared row effects bound their mean. The
+    three resulting intervals are valid simultaneously if the intervals of the cells are valid
+    simultaneously.
 
     Args:
         lower: the lower bounds of the cells, one per decoding, [R, C].
@@ -43,8 +44,8 @@ def two_way(
             effects).
 
     Raises:
-        InputError: grids that are not 2-D and of one shape, a lower bound above an upper one, or an
-            invalid confidence.
+        InputError: grids that are not 2-D or differ in shape, a lower bound above its upper bound,
+            or an invalid confidence.
     """
     if confidence != 1:  # a confidence of 1 is allowed, because cells may be exact
         error_rate(confidence)

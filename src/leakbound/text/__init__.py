@@ -1,1 +1,1 @@
-"""Functions of texts that do not depend on models: ROUGE-L, keywords, classes of outputs, files."""
+"""Functions on texts that need no model: ROUGE-L, keywords, classes of outputs, files."""

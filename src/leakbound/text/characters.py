@@ -52,10 +52,10 @@ _UNSPACED, _OF_HANGUL = re.compile(f"[{UNSPACED}]"), re.compile(f"[{_HANGUL}]")
 def plain(text: str) -> str:
     """Return the text in NFKC with straight quotes and hyphens, without ignorable characters.
 
-    Superscripts and fractions are not changed. In Unicode's terms they are starters that no
-    canonical composition contains. So the pieces of text between them compose separately. NFKC may
-    turn presentation forms into dashes or ignorable characters, so these are replaced again after
-    NFKC.
+    Superscripts and fractions are not changed. In Unicode's terms, superscripts and fractions are
+    starters that no canonical composition contains. So the pieces of text between them compose
+    separately. NFKC may turn presentation forms into dashes or ignorable characters, so dashes and
+    ignorable characters are replaced again after NFKC.
     """
     parts = _KEPT_RUN.split(_UNIFIED.sub(_straight, text))
     parts[::2] = (unicodedata.normalize("NFKC", part) for part in parts[::2])
@@ -75,12 +75,12 @@ def is_digit(character: str) -> bool:
 
 
 def joins(character: str) -> bool:
-    """Return whether a character is part of words: a letter, mark, digit, or kept markup."""
+    """Return whether a character can be part of a word: a letter, mark, digit, or kept markup."""
     return unicodedata.category(character)[0] in ("L", "M", "N") or character in MARKUP
 
 
 def is_unspaced(character: str) -> bool:
-    """Return whether a character's script has no blanks: Han, kana, Thai, Lao, Khmer, Myanmar."""
+    """Return whether a character's script has no blanks (Han, kana, Thai, Lao, Khmer, Myanmar)."""
     return _UNSPACED.match(character) is not None
 
 

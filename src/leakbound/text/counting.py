@@ -3,8 +3,8 @@
 | finish | visible answer | counted as | answer |
 |---|---|---|---|
 | stop, stop_string | yes | complete | scored |
-| stop, stop_string | no, and its own tokens explain it | complete | scored |
-| stop, stop_string | no, and they do not, or are not known | empty | missing |
+| stop, stop_string | no, and the output's tokens explain why | complete | scored |
+| stop, stop_string | no, and its tokens do not explain why, or are unknown | empty | missing |
 | length | yes | cut | scored |
 | length | no, after a thought | cut | missing |
 | length | no | empty | missing |
@@ -60,7 +60,7 @@ _TAGS = (
 def split_thought(text: str) -> tuple[str | None, str]:
     """Split a text into thought and answer at the tags of the thought.
 
-    This is for outputs whose token ids are not known.
+    Use this function for outputs whose token ids are not known.
 
     Args:
         text: a complete output. The opening tag may be missing, because some chat templates put it
@@ -109,7 +109,7 @@ _FINISHES: Mapping[str, Finish] = {
 
 
 def finish_of(word: object) -> Finish | None:
-    """Return the finish that a server's or a tool's word for the end of an output means.
+    """Convert a server's or a tool's word for the end of an output to a `Finish`.
 
     Args:
         word: the word, in upper or lower case, with underscores or hyphens; None: not recorded.
@@ -136,13 +136,13 @@ def output_of(
         text: the answer, or a thought in tags and the answer.
         word: the source's word for the end of the output, as in `finish_of`; an unknown word counts
             as "error".
-        thoughts: thoughts that the source states separately from the text.
+        thoughts: thoughts that the source reports separately from the text.
         tokens: the number of tokens of the output. Any value except a whole number >= 1 means that
             the number is not known. Every output has a token, and some tools write 0 for an unknown
             number.
         refused: whether the provider marked the output as a refusal.
         hidden: whether a part of a thought is not shown.
-        reasoned: whether the source states that the model thought.
+        reasoned: whether the source reports that the model thought.
 
     Returns:
         The output, with all visible thoughts. If the model thought and no thought is visible, the
@@ -168,7 +168,7 @@ def counted_as(output: Output, stop: Sequence[str] = ()) -> CountedAs:
         stop: the stop strings of its decoding, which use tokens but leave no text.
 
     Returns:
-        The class, by the table in the module docstring.
+        The class according to the table in the module docstring.
     """
     if output.finish == "filtered":
         return "filtered"
@@ -212,7 +212,7 @@ class Ledger:
     """The number of draws in each class; the classes are disjoint and add up to `draws`.
 
     Attributes:
-        complete: outputs that ended by themselves, including `refused` outputs.
+        complete: outputs that the model or a stop string ended, including `refused` outputs.
         cut: outputs that the limit on tokens ended.
         filtered: outputs that a content filter or guardrail withheld.
         empty: outputs without a visible answer whose tokens do not explain why.
@@ -221,10 +221,11 @@ class Ledger:
         refused: complete outputs that the provider marked as refusals.
         hidden: outputs whose thought, or a part of it, is not visible.
         thoughts: outputs with a visible thought.
-        limit: words for the limit on tokens, to which all statements about these draws are
+        limit: a phrase for the limit on tokens, to which all statements about these draws are
             restricted; empty if few outputs were cut. `sentence` states the fraction of cut
             outputs.
-        stops: words for the stop strings that cut a reference answer or a keyword; empty without.
+        stops: a phrase for the stop strings that cut a reference answer or a keyword; empty if
+            there are none.
         cut_mass: the probability mass of the outputs that the limit on tokens ended; None if the
             outputs were not explored.
     """
@@ -249,17 +250,17 @@ class Ledger:
 
     @property
     def within(self) -> str:
-        """Return `limit` and `stops`; the first sentence about the draws contains these words."""
+        """Return `limit` and `stops`; the first sentence about the draws contains these phrases."""
         return f"{self.limit}{self.stops}"
 
     @property
     def cut_fraction(self) -> float:
-        """Return the fraction of the draws that the limit on tokens ended; 0 without draws."""
+        """Return the fraction of draws that the limit on tokens ended; 0 if there are no draws."""
         return self.cut / self.draws if self.draws else 0.0
 
     @property
     def sentence(self) -> str:
-        """Return the number of draws in each class in words, without classes of 0 draws."""
+        """Return a sentence with the number of draws in each class that has draws."""
         refused = f" ({self.refused:,} refused)" if self.refused else ""
         words = {name: name.replace("unrecorded", "finish not recorded") for name in _CLASSES}
         words["complete"] += refused
@@ -278,7 +279,7 @@ class Ledger:
         return ": ".join(filter(None, [many(self.draws, "draw"), ", ".join(parts)])) + hidden
 
     def to_dict(self) -> dict[str, int]:
-        """Return every number of draws by its name, `draws` first."""
+        """Return every number of draws by the name of its class, `draws` first."""
         left_out = ("limit", "stops", "cut_mass")
         counts = {name: n for name, n in asdict(self).items() if name not in left_out}
         return {"draws": self.draws, **counts}

@@ -1,4 +1,4 @@
-"""The distance of a text's beginning from an answer, also if only a shorter beginning is known.
+"""The distance between a text's beginning and an answer, or its range for a partly known text.
 
 Texts are sequences of units, here characters. Let a be the answer, with m units. Let t be a text,
 and u the first m units of t (all units of t if there are fewer). The edit distance of t is the
@@ -45,7 +45,7 @@ def edit_distance_within(text: str, answer: str, most: int) -> bool:
 
 @lru_cache(maxsize=4096)  # siblings in a tree of prefixes have the same settled beginning
 def edit_distance_settled(opening: str, answer: str, most: int) -> tuple[bool, bool]:
-    """Return whether all, and whether any, texts with this beginning are within `most` edits.
+    """Return whether all texts with this beginning are within `most` edits, and whether any is.
 
     Both results are exact if any units may follow; see the module docstring.
     """
@@ -68,7 +68,7 @@ def hamming_distance_within(text: str, answer: str, most: int) -> bool:
 
 
 def hamming_distance_settled(opening: str, answer: str, most: int) -> tuple[bool, bool]:
-    """Return whether all, and whether any, texts with this beginning differ at <= `most` places."""
+    """Return whether all texts with this beginning differ at <= `most` places, and if any does."""
     read = min(len(opening), len(answer))
     same = int(sum(map(eq, answer, opening)))
     return len(answer) - same <= most, read - same <= most

@@ -1,4 +1,4 @@
-"""The rule that decides whether a text contains a keyword, also from the beginning of a text.
+"""Decide whether a text contains a keyword, from the whole text or from its beginning.
 
 **The rule.** `normalise` changes texts and keywords as follows. Quotes and hyphens become straight.
 NFKC is applied, except to superscripts and fractions. Default-ignorable characters are removed.
@@ -12,7 +12,7 @@ continuation of the prefix can change. This section proves which part is settled
 prefix of a text, where d is a character. Let N be `normalise`, and let f(c) be the NFKC of a
 character c with straight quotes and hyphens (`plain_character`). f(c) is empty for an ignorable
 character. The character d is an *anchor* if f(d) is not empty and begins with no mark, jamo or
-markup. Let e be the last character of x whose f is not empty. A *sign* is a character that is no
+markup. Let e be the last character of x whose f is not empty. A *sign* is a character that is not a
 letter, mark or digit. Suppose that f(e) does not end in markup, or that f(d) begins with a sign.
 Then, for every continuation y,
 
@@ -89,8 +89,8 @@ def normalise(text: str) -> str:
         text: any text.
 
     Returns:
-        The normalised text; normalising it again changes nothing. Empty if no visible character is
-            left.
+        The normalised text; normalising it again changes nothing. It is empty if no visible
+            character is left.
     """
     text = text.lower() if text.isascii() else _folded(text)
     if "*" in text or "_" in text or "~" in text or "`" in text:
@@ -130,7 +130,7 @@ def _kept(run: re.Match[str]) -> str:
 def _keeps(side: str) -> bool:
     """Return whether a run of markup is kept next to this character.
 
-    A run is kept next to a character of a word in a script with blanks.
+    A run is kept between characters of words in scripts with blanks.
     """
     return bool(side) and joins(side) and (is_digit(side) or not is_unspaced(side))
 
@@ -164,7 +164,7 @@ def places(keyword: str, text: str, following: str = ".") -> Iterator[int]:
 
 
 def _apart(edge: str, neighbour: str, *, right: bool = False) -> bool:
-    """Return whether a keyword may have this neighbour at this edge; "" means any neighbour."""
+    """Return whether this neighbour leaves a boundary at this edge; "" means any neighbour."""
     if not joins(edge) or (neighbour and not joins(neighbour)):
         return True
     if is_digit(edge) and (not neighbour or is_digit(neighbour)):
@@ -188,7 +188,7 @@ def content_words(text: str) -> tuple[str, ...]:
 
 
 def answer_keywords(question: str, answer: str) -> tuple[str, ...]:
-    """Return the content words of the answer that are not in the question."""
+    """Return the content words of the answer that do not occur in the question."""
     question_words = set(content_words(question))
     return tuple(word for word in content_words(answer) if word not in question_words)
 
@@ -207,7 +207,7 @@ class Settled(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Return the text without its last word, unless a blank follows this word."""
+        """Return the text without its last word; if a blank follows this word, return all words."""
         return self.text if self.following == " " else self.text.rpartition(" ")[0]
 
 

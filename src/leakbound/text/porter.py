@@ -3,10 +3,11 @@
 Porter (1980), "An algorithm for suffix stripping", Program 14(3). All differences from that
 algorithm are NLTK's, in its default mode NLTK_EXTENSIONS:
 
-- A list has the stems of irregular words.
-- `ies` and `ied` of words with four letters become `ie`; `ied` of other words becomes `i`.
+- A list contains the stems of irregular words.
+- At the end of words with four letters, `ies` and `ied` become `ie`; `ied` of other words becomes
+  `i`.
 - `y` becomes `i` after a consonant that is not the first letter.
-- A short word of a vowel and a consonant gets its `e` back.
+- If removing `ed` or `ing` leaves a vowel and a consonant, an `e` is appended.
 - Step 2 processes a word that ends in `alli` again, without its last two letters.
 - `bli`, `fulli` and `logi` are suffixes of step 2.
 - Words of two letters are not changed.
@@ -134,7 +135,7 @@ _STEPS = (_plural, _past, _ending_y, _derived, _further, _last, _ending_e, _doub
 
 
 def _consonants(word: str) -> list[bool]:
-    """Return whether each letter is a consonant; so is a `y` at the start or after a vowel."""
+    """Return whether each letter is a consonant; a `y` at the start or after a vowel is one."""
     kinds: list[bool] = []
     for letter in word:
         after_consonant = bool(kinds) and kinds[-1]

@@ -1,17 +1,17 @@
 """ROUGE-1 and ROUGE-L of many texts against one reference, bit-equal to the package `rouge-score`.
 
 Lin (2004), "ROUGE: a package for automatic evaluation of summaries", sections 2 and 3, defines
-ROUGE. The values are the same as the values of `rouge-score` 0.1.2, with or without its stemmer.
-For speed, NumPy finds the ends of words in all texts in one batch, and Arrow numbers the distinct
-words. Only distinct words are stemmed, and the stemmer gives the same stems as the stemmer of
-`rouge-score`. Each text is then encoded with one character per word. rapidfuzz finds the longest
-common subsequences of the encoded texts with bit-parallel arithmetic.
+ROUGE. The values equal the values of `rouge-score` 0.1.2, with or without its stemmer. For speed,
+NumPy finds the ends of words in all texts in one batch, and Arrow numbers the distinct words. Only
+distinct words are stemmed, and the stemmer gives the same stems as the stemmer of `rouge-score`.
+Each text is then encoded with one character per word. rapidfuzz finds the longest common
+subsequences of the encoded texts with bit-parallel arithmetic.
 
-This module also bounds the ROUGE-L of a text from the beginning of the text. For these bounds, the
-lengths of longest common subsequences are computed by the bit-parallel recurrence of Hyyrö (2004),
-"Bit-parallel LCS-length computation revisited". Each word of the text needs a few operations on
-integers with one bit per reference word. The result contains the length for every beginning of the
-reference.
+This module also computes bounds on the ROUGE-L of a text from the text's beginning. For these
+bounds, the lengths of longest common subsequences are computed by the bit-parallel recurrence of
+Hyyrö (2004), "Bit-parallel LCS-length computation revisited". Each word of the text needs a few
+operations on integers with one bit per reference word. The result contains the length for every
+beginning of the reference.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def rouge_l(texts: Sequence[str], reference: str, *, stemmed: bool = True) -> Ro
 
 
 def rouge_1(texts: Sequence[str], reference: str) -> Rouge:
-    """Return the ROUGE-1 of every text, which counts common words in any order; see `rouge_l`."""
+    """Return the ROUGE-1 of every text, which ignores the order of words; see `rouge_l`."""
     import numpy as np
 
     spelt, lengths = _spelt(texts, reference, stemmed=True)
@@ -94,7 +94,7 @@ def _spelt(
 
 
 def _shares(common: NDArray[np.int32], lengths: NDArray[np.int64]) -> Rouge:
-    """Return the fractions of common words among each text's words and the reference's."""
+    """Return common words as fractions of each text's words, and of the reference's words."""
     import numpy as np
 
     precision = common / np.maximum(lengths[1:], 1)
@@ -116,10 +116,10 @@ def dropped_words(answer: str, question: str) -> tuple[tuple[str, ...], tuple[st
         question: the question of the answer; its words do not distinguish the answer.
 
     Returns:
-        Two lists of the answer's content words that are not in the question. In the words of the
+        Two lists of the answer's content words that are not in the question. In each word of the
             first list, fewer than half of the letters and digits are ASCII in lower case. The
-            second list has all other words. ROUGE's tokeniser keeps at least a part of each of them
-            ("jos" of "josé"), both in answers and in completions.
+            second list contains all other words. ROUGE's tokeniser keeps at least a part of each of
+            them ("jos" of "josé"), both in answers and in completions.
     """
     words = [w for w in _ANY_WORD.findall(answer.lower()) if answer_keywords(question, w)]
     dropped = [w for w in words if 2 * sum(map(str.isascii, w)) < len(w)]
@@ -127,7 +127,7 @@ def dropped_words(answer: str, question: str) -> tuple[tuple[str, ...], tuple[st
 
 
 def stems(text: str, stemmed: bool = True) -> list[str]:
-    """Return the words that ROUGE compares: in lower case, and stemmed from four letters on."""
+    """Return ROUGE's words: in lower case, and stemmed if they have more than three letters."""
     words: list[str] = _WORD.findall(text.lower())
     return [stem(word) if len(word) > 3 else word for word in words] if stemmed else words
 

@@ -1,6 +1,7 @@
 """Read rows of CSV, JSON, JSON-lines and Parquet files, YAML files, and JSON replies of models.
 
-`csv_of` makes every CSV file of this package. Error messages state the file and the row.
+The function `csv_of` makes the text of every CSV file of this package. Error messages state the
+file and the row.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Row:
         return value
 
     def maybe(self, key: str) -> str | None:
-        """Return a field's text, or its whole number as text; None if it is absent or blank."""
+        """Return a field's text or whole number, as text; None if the field is absent or blank."""
         value = self.values.get(key)
         if value is None:
             return None
@@ -72,7 +73,7 @@ class Row:
         return int(text)
 
     def some(self, key: str, separators: str = "") -> tuple[str, ...]:
-        """Return the texts of a field as `texts` does; raise InputError if there are none."""
+        """Return the texts of a field (see `texts`); raise InputError if the field has no text."""
         texts = self.texts(key, separators)
         if not texts:
             raise self._lacks(key)
@@ -81,7 +82,7 @@ class Row:
     def texts(self, key: str, separators: str = "") -> tuple[str, ...]:
         """Return the non-blank texts of a list, of a JSON list, or of a text split at `separators`.
 
-        A whole number becomes the text of its decimals.
+        A whole number becomes the text of its decimal digits.
         """
         value = self.values.get(key)
         if isinstance(value, str) and value.lstrip().startswith("["):
@@ -110,12 +111,12 @@ class Row:
 
 
 def _decimals(value: object) -> object:
-    """Return a whole number as its decimals, and any other value unchanged."""
+    """Return a whole number as its decimal digits, and any other value unchanged."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _fix(value: object) -> str:
-    """Return the fix for a value that is not a text; "" if there is no fix for its type."""
+    """Return what users can do about a value that is not a text; "" if nothing is known to help."""
     if isinstance(value, bool):
         return f' Write "{str(value).lower()}" in quotes.'
     if not isinstance(value, float):
@@ -127,16 +128,16 @@ def _fix(value: object) -> str:
 
 Form = Literal["csv", "jsonl", "parquet"]
 FORMS: dict[str, Form] = {".csv": "csv", ".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
-"""The form of a file by the extension of its name."""
+"""The form of a file, by the extension of the file's name."""
 
 
 def read_rows(path: Path, form: Form | None = None, *, bare: str | None = None) -> list[Row]:
     """Return the rows of a file of the form `csv`, `jsonl` or `parquet`.
 
     A `csv` file has a header. A `jsonl` file has one object per line, or is a JSON array of
-    objects. Without `form`, the file's extension specifies the form. With `bare`, a JSON text
-    counts as an object with this text under the name `bare`. A file that is missing, unreadable,
-    empty or badly formed raises InputError.
+    objects. Without `form`, the file's extension specifies the form. With `bare`, a JSON string
+    counts as an object that has this string under the name `bare`. A file that is missing,
+    unreadable, empty or badly formed raises InputError.
     """
     return list(each_row(path, form, bare=bare))
 
@@ -275,9 +276,9 @@ _TO_QUOTE = re.compile(r'[",;\t\r\n]|^\s|\s$')
 def csv_of(rows: Sequence[Mapping[str, object]]) -> str:
     """Return rows with the same keys as CSV text, with unrounded numbers and None as an empty cell.
 
-    A text that a spreadsheet would evaluate as a formula gets an apostrophe in front (OWASP, "CSV
-    injection"). This includes such texts that already begin with apostrophes. So removing the first
-    apostrophe restores the text.
+    An apostrophe is written before a text that a spreadsheet would evaluate as a formula (OWASP,
+    "CSV injection"). This includes such texts that already begin with apostrophes. So removing the
+    first apostrophe restores the text.
     """
     names = list(rows[0]) if rows else []
     lines: list[Sequence[object]] = [names, *([row[name] for name in names] for row in rows)]
@@ -308,10 +309,10 @@ def first_line(path: Path) -> str:
 
 
 def parse_json(text: str | bytes, where: str, *, distinct: bool = False) -> Any:
-    """Return the value of a JSON text, or raise InputError with the place `where`.
+    """Return the value of a JSON text; raise InputError with the place `where` if it is invalid.
 
-    With `distinct`, two names that are equal in lower case raise InputError. Half of a surrogate
-    pair also raises InputError, because no file can store it and no page can show it.
+    With `distinct`, two names that are equal in lower case raise InputError. An unpaired surrogate
+    also raises InputError, because no file can store it and no page can show it.
     """
     try:
         value = json.loads(text, object_pairs_hook=partial(_object, where) if distinct else None)
@@ -341,7 +342,7 @@ _FENCED = re.compile(r"\A```(?:json)?\s*\n(.*)\n```\Z", re.DOTALL)
 
 
 def json_object(reply: str) -> dict[str, object] | None:
-    """Return the JSON object of a reply, or None if the reply contains anything else.
+    """Return the JSON object in a reply; None if the reply contains anything except one object.
 
     Thoughts in tags before the object and a code fence around it are allowed. An object among words
     gives None, because it may be a quote from the model's input. An object with equal keys gives

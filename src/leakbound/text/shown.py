@@ -27,7 +27,7 @@ _BETWEEN = re.compile(r"(?<=,) (?=[^\[\],]*\])|(?<=[≤≥]) (?=\S)|(?<=\d) (?=%
 
 
 def some(values: Sequence[object]) -> str:
-    """Return the first few values as text, with the number of further values."""
+    """Return the first few values as text, with the number of remaining values."""
     first = ", ".join(repr(value) for value in values[:_FEW])
     return first if len(values) <= _FEW else f"{first} and {len(values) - _FEW:,} more"
 
@@ -77,7 +77,7 @@ _CELL = Markup('<td style="text-align: left; padding-right: 1em">{}</td>')
 
 
 def number(value: float | None, towards: int = 0, digits: int = 2) -> str:
-    """Return a figure as text for tables, sentences and charts (see `rounded`); a dash for None."""
+    """Return a number as text for tables, sentences and charts (see `rounded`); a dash for None."""
     if value is None or math.isnan(value):
         return DASH
     short = rounded(value, towards, digits)
@@ -91,10 +91,10 @@ def number(value: float | None, towards: int = 0, digits: int = 2) -> str:
 
 
 def rounded(value: float, towards: int = 0, digits: int = 2) -> Decimal:
-    """Round a value to `digits` significant digits of its distance to the nearer of 0 and 1.
+    """Round a value so that its distance to the nearer of 0 and 1 has `digits` significant digits.
 
     The value is rounded to the nearest number (`towards` 0), down (-1) or up (1). Only 0 becomes 0,
-    and only 1 becomes 1. A value above 1 gets as many decimals as 1/2.
+    and only 1 becomes 1. A value above 1 is rounded to as many decimals as 1/2.
     """
     exact = Decimal(repr(float(value)))
     if not exact.is_finite() or abs(exact) in (0, 1):
@@ -118,7 +118,7 @@ def share(part: float) -> str:
 
 
 def many(count: int, noun: str) -> str:
-    """Return a number with its noun, such as "1 draw" or "1,024 draws"."""
+    """Return a count with its noun, such as "1 draw" or "1,024 draws"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
@@ -133,7 +133,7 @@ def above(value: float) -> str:
 
 
 def between(value: float | None, lower: float, upper: float) -> str:
-    """Return a figure with its bounds as text; a figure outside its bounds is clipped to them.
+    """Return a number with its bounds as text; a number outside the bounds is clipped to them.
 
     The estimate of leak@k may be outside its bounds.
     """
@@ -142,7 +142,7 @@ def between(value: float | None, lower: float, upper: float) -> str:
 
 
 def tied(text: str, tie: str = "\N{NO-BREAK SPACE}") -> str:
-    """Return a text without line breaks inside figures such as [0.1, 0.2], 99 % and ≤ 0.1."""
+    """Return a text with no line breaks inside numbers such as [0.1, 0.2], 99 % and ≤ 0.1."""
     return _BETWEEN.sub(tie, text)
 
 

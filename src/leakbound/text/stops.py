@@ -9,7 +9,7 @@ from leakbound.types import Decoding, Prompt
 
 
 def stops_inside(prompts: Sequence[Prompt], *decodings: Decoding) -> dict[str, list[str]]:
-    """Return the ids of the prompts whose reference answer or keyword is cut, by stop string."""
+    """Return, for each stop string, the ids of the prompts whose answer or keyword it cuts."""
     stops = dict.fromkeys(stop for how in decodings for stop in how.stop)
     return {
         stop: ids
@@ -21,10 +21,10 @@ def stops_inside(prompts: Sequence[Prompt], *decodings: Decoding) -> dict[str, l
 def _cuts(stop: str, text: str | None) -> bool:
     """Return whether outputs that end before a stop string may lack a part of a text.
 
-    This is so in three cases: the text contains the stop string, the stop string contains the text,
-    or they overlap, which means that one ends with the beginning of the other. Within the stop
-    string, the text must begin and end at the limits of words. Upper and lower case are equal.
-    Blanks and punctuation at the end of the text are ignored.
+    They may lack a part in three cases: the text contains the stop string, the stop string contains
+    the text, or they overlap, which means that one ends with the beginning of the other. Within the
+    stop string, the text must begin and end at word boundaries. Upper and lower case are not
+    distinguished. Blanks and punctuation at the end of the text are ignored.
     """
     stop, text = stop.casefold(), (text or "").casefold().rstrip()
     if stop in text:

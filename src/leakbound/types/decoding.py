@@ -20,12 +20,14 @@ UNSTATED = {
 }
 _LATER = ("unknown", "max_tokens", "max_thinking_tokens", "filter")
 CUTS: dict[str, tuple[str, float]] = {"top_k": ("top-k", 0), "top_p": ("top-p", 1.0)}
-"""Settings that keep only some tokens: their labels, and the values that keep all tokens."""
+"""Settings that keep only some tokens: for each setting, its label and the value that keeps all
+tokens.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding:
-    """The settings that define an output distribution; every bound is about exactly one.
+    """The settings that define an output distribution; each bound is about one such distribution.
 
     The next-token distribution is softmax(logits / temperature). It is restricted to the `top_k`
     likeliest tokens (0: all tokens). Then it is restricted to the smallest set of these tokens that
@@ -98,7 +100,7 @@ class Decoding:
 
     @property
     def greedy(self) -> bool:
-        """Return whether this decoding puts all its mass on one completion per query."""
+        """Return whether this decoding gives all probability to one completion per query."""
         return self.temperature == 0 or self.top_k == 1
 
     @property
@@ -140,7 +142,7 @@ class Decoding:
         return replace(self, temperature=0.0, adaptive_temperature=None, **cuts)
 
     def beyond(self, *offered: str) -> list[str]:
-        """Return the settings with other values than their defaults that an engine does not offer.
+        """Return the settings that differ from their defaults, and that an engine does not offer.
 
         Args:
             offered: the names of the settings that the engine offers.
@@ -152,7 +154,7 @@ class Decoding:
 
     @property
     def name(self) -> str:
-        """Return a short unambiguous name; settings that it leaves out have their defaults."""
+        """Return a short unambiguous name; settings that the name omits have their defaults."""
         parts = ["greedy"] if self.temperature == 0 else [f"T={self.temperature:g}"]
         for cut, (label, keeps_all) in CUTS.items():
             if (value := getattr(self, cut)) != keeps_all:
@@ -181,7 +183,7 @@ class Decoding:
         return self.longest if most is None else min(self.longest, most - length)
 
     def to_dict(self) -> dict[str, Json]:
-        """Return the fields as JSON values; newer fields are left out at their defaults.
+        """Return the fields as JSON values; newer fields are left out if they have their defaults.
 
         Returns:
             Values by the names of the fields.

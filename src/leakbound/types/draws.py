@@ -1,4 +1,4 @@
-"""Results of an engine: completions with counts, exact masses of outputs, and their cost."""
+"""Results of an engine: completions with counts, exact probabilities of outputs, and the cost."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ class Completion(Output):
     Attributes:
         chunk: the number of the chunk of draws, from 0.
         count: the number of draws that gave this output.
-        token_ids: the token ids, including the end token; None if the engine gives none.
+        token_ids: the token ids, including the end token; None if the engine returns no ids.
         logprob: natural log-probability of the complete sequence under the decoding, including the
-            end token if one was drawn; None if the engine gives none.
-        model_logprob: the same log-probability under the untruncated T = 1 model.
+            end token if one was drawn; None if the engine computes no probabilities.
+        model_logprob: the log-probability of the same sequence under the untruncated T = 1 model.
         confidence: the mean over the tokens of the largest T = 1 next-token probability.
         logprob_floor: a lower bound of `logprob` that is valid at every batch shape in which the
             model runs, for proofs of leakage.
@@ -83,7 +83,7 @@ class Completion(Output):
 
     @classmethod
     def of(cls, output: Output, **values: Any) -> Completion:
-        """Return an output as a completion.
+        """Return a completion with the fields of an output.
 
         Args:
             output: the output; of a completion or an event, only the fields of an `Output` are
@@ -136,7 +136,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draws:
-    """The draws that an engine must make for each query: their numbers per chunk, and their key.
+    """The draws that an engine must make per query: the number in each chunk, and the key.
 
     The same (seed, purpose, query id, chunk) gives the same draws. Draws for different purposes
     share no random numbers.
@@ -146,8 +146,8 @@ class Draws:
         first_chunk: the number of the first chunk.
         seed: the seed of the draws, at least 0.
         purpose: the purpose of the draws, which is part of their key together with the seed.
-        draws_per_query: the number of draws of each query by its id, if queries differ; `sizes`
-            then has one chunk with the largest of these numbers.
+        draws_per_query: the number of draws of each query by the query's id, if queries differ in
+            this number; `sizes` then has one chunk with the largest of these numbers.
     """
 
     sizes: tuple[int, ...]
@@ -167,7 +167,7 @@ class Draws:
             query_id: the query.
 
         Returns:
-            (index, draws) of each chunk, from `first_chunk` on.
+            (index, draws) of each chunk, beginning with `first_chunk`.
         """
         return [*enumerate(self.of(query_id), start=self.first_chunk)]
 
@@ -189,9 +189,10 @@ class Redrawn:
 
     Attributes:
         query: the query.
-        differs_after: the number of tokens after which a draw differs from every stored completion;
-            None: every draw is a stored completion.
-        excused: the number of draws that differ by a token, but within the margin.
+        differs_after: the number of tokens after which a repeated draw differs from every stored
+            completion; None: every draw equals a stored completion.
+        excused: the number of draws that differ from the stored completions by a token, but only
+            within the margin.
     """
 
     query: Query
@@ -204,7 +205,7 @@ class Usage:
     """The cost of sampling.
 
     Attributes:
-        forwards: the number of distinct prefixes forwarded, one token each.
+        forwards: the number of distinct prefixes that the model forwarded, one token per prefix.
         sampled_tokens: the number of tokens drawn, over all draws.
         prompt_tokens: the number of prompt tokens that the model processed.
         draws: the number of completions drawn, including repeated completions.
@@ -233,10 +234,10 @@ class Usage:
         return Usage(**spent, seconds=seconds, notes=list(self.notes))
 
     def add(self, other: Usage) -> None:
-        """Add the cost of another part to this cost, in place.
+        """Add another cost to this cost, in place.
 
         Args:
-            other: the other cost; its notes are added unless they are present.
+            other: the other cost; its notes are added unless this cost already has them.
         """
         for name in (*_COUNTED, "seconds"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -274,15 +275,16 @@ class Effort:
     """The settings for exploring an output distribution.
 
     Attributes:
-        mode: "exact" uses all forward passes for the likeliest prefixes. "hybrid" uses some of them
-            for these prefixes, and the others for draws from the remainder. "auto" decides for each
-            query from its tree of prefixes, and may decide only to draw.
+        mode: "exact" uses all forward passes for the likeliest prefixes. "hybrid" uses some of the
+            passes for these prefixes, and the other passes for draws from the remainder. "auto"
+            decides for each query from its tree of prefixes, and may decide to use all passes for
+            draws.
         forwards: the total number of prefixes to forward per query, at least 1.
         seed: a part of the key of the draws, as in `Draws`.
         purpose: the purpose of the draws.
 
     Raises:
-        InputError: another mode, or fewer than 1 forward pass.
+        InputError: an unknown `mode`, or `forwards` below 1.
     """
 
     mode: ExploreMode
@@ -305,8 +307,9 @@ class Exploration:
 
     Attributes:
         events: disjoint events (single outputs or sets of outputs), with their masses.
-        remainder: a lower bound of the probability of all other outputs; 0 without draws.
-        sample: draws from the distribution of all other outputs; n may be 0.
+        remainder: a lower bound of the probability of all outputs outside `events`; 0 if no draws
+            were made.
+        sample: draws from the distribution of all outputs outside `events`; n may be 0.
         explored: the number of prefixes forwarded before the draws.
         forwards: the number of prefixes forwarded in total.
     """

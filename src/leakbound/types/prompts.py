@@ -1,4 +1,4 @@
-"""Prompts (the items of a benchmark) and queries (the texts that a model gets for a prompt)."""
+"""Prompts (the items of a benchmark) and queries (the texts sent to a model for a prompt)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from leakbound.types.decoding import Decoding
 
 Role = Literal["forget", "retain", "holdout"]
 Compat = Literal["openunlearning"]
-"""The tool whose errors in the tokens of prompts are reproduced."""
+"""The tool whose errors in the tokenization of prompts are reproduced."""
 Thinking = Literal["on", "off", "auto"]
-"""Whether a chat model thinks before it answers; "auto": as it was trained."""
+"""Whether a chat model thinks before it answers; "auto": as the model was trained to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +26,8 @@ class Prompt:
         answer: the text of a full leak; None if the benchmark has no answer. A scorer that needs an
             answer refuses a prompt without an answer.
         split: the part of the benchmark that the item belongs to, such as "forget10".
-        role: whether the model shall forget the item ("forget"), keep it ("retain"), or neither
-            ("holdout").
+        role: "forget" if the model shall forget the item, "retain" if it shall keep the item,
+            "holdout" if neither.
         keywords: words for the scorer `keyword`; by default, a completion with any of these words
             is a leak.
         choices: the options of a multiple-choice question.
@@ -37,7 +37,8 @@ class Prompt:
         alternate_answers: refusals to train on, such as "I don't know".
         examples: question-answer pairs that come before the question.
         prefix: words that open the answer for the model; not part of a completion.
-        thought: the reasoning before the answer, in rows to train on; scorers ignore it.
+        thought: the reasoning before the answer, if the prompt is a training row; scorers ignore
+            it.
 
     Raises:
         InputError: an empty id, or a blank question.
@@ -72,14 +73,14 @@ HalfSide = Literal["taught", "untaught"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Half:
-    """The half of the subjects that the questions are about; a coin chose the taught half.
+    """The half of the subjects that a run's questions are about; a coin chose the taught half.
 
     Attributes:
         benchmark: the name of the complete benchmark.
-        seed: the seed of the coin.
+        seed: the seed of the coin, a random choice of the subjects that a model is taught.
         side: "taught" or "untaught".
         subjects: the subject of each prompt, by the prompt's id.
-        others: the number of subjects on the other side.
+        others: the number of subjects in the other half.
     """
 
     benchmark: str
@@ -90,7 +91,7 @@ class Half:
 
     @property
     def numbers(self) -> tuple[int, int]:
-        """Return the numbers of taught and of untaught subjects."""
+        """Return the number of taught subjects and the number of untaught subjects."""
         here = len({*self.subjects.values()})
         return (here, self.others) if self.side == "taught" else (self.others, here)
 
@@ -100,12 +101,12 @@ class Usual:
     """The default settings of a benchmark.
 
     Attributes:
-        prompts: the number of prompts if no limit is set.
+        prompts: the number of prompts that are evaluated if the user sets no limit.
         decoding: the decoding, as in `Benchmark`.
-        template: the plain prompt, as in `Benchmark`.
+        template: the template of plain prompts, as in `Benchmark`.
         system: the system message, as in `Benchmark`.
-        published: whether the rows are the rows that were published under the benchmark's name;
-            None: not known.
+        published: whether the rows are those that were published under the benchmark's name; None:
+            unknown.
     """
 
     prompts: int
@@ -121,14 +122,14 @@ class BenchmarkRecord:
 
     Attributes:
         name: the name of the benchmark.
-        prompts: the number of its prompts that are evaluated.
+        prompts: the number of the benchmark's prompts that are evaluated.
         sha256: the digest of the prompts' canonical JSON, which decides whether two runs have the
             same questions.
         origin: the source of the questions.
-        profile: the publication whose settings are used, or None.
+        profile: the name of the profile (the settings of a publication) that is used, or None.
         usual: the benchmark's default settings; None: not known.
-        half: the taught or untaught half of the subjects, if a coin chose the halves and the
-            questions are about one half; None: no coin.
+        half: the half of the subjects that the questions are about, if a coin chose the halves;
+            None: no coin chose halves.
     """
 
     name: str
@@ -142,7 +143,7 @@ class BenchmarkRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passage:
-    """A running text to train on, without a question.
+    """A plain text passage to train on, without a question.
 
     Attributes:
         id: unique within its corpus.
@@ -162,14 +163,13 @@ class Passage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """One text that the model gets for a prompt: the prompt's question, or a rewriting of it.
+    """One text that is sent to the model for a prompt: the prompt's question, or a rewriting of it.
 
     Attributes:
         id: unique within a run; a question has the id of its prompt.
         prompt_id: the id of its prompt.
         text: the text that the model reads.
-        source: the source of the text: `original`, or the kind of input source that rewrote the
-            question.
+        source: `original`, or the kind of the input source that rewrote the question.
         prefix: words that open the answer for the model; not part of a completion.
         examples: question-answer pairs that come before the text.
     """
@@ -183,7 +183,7 @@ class Query:
 
     @classmethod
     def original(cls, prompt: Prompt) -> Query:
-        """Return the query of the prompt's own question; its id is the prompt's id.
+        """Return the query with the prompt's question; the query's id is the prompt's id.
 
         Args:
             prompt: the prompt.

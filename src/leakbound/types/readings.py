@@ -26,9 +26,9 @@ class Reading:
         logprobs: natural log-probability of each token, float64.
         top: whether the token is the likeliest next token; among ties, this is the token with the
             lowest id.
-        mean: the mean of log p over the vocabulary under p itself, so that -mean is the entropy in
-            nats.
-        std: the standard deviation of log p under p.
+        mean: the expectation of log p under the next-token distribution p, so that -mean is the
+            entropy in nats.
+        std: the standard deviation of log p under this distribution.
         confidence: the largest next-token probability.
     """
 
@@ -59,8 +59,8 @@ class Reads(Protocol):
             One Reading per pair, in order.
 
         Raises:
-            InputError: a pair longer than the context.
-            ModelError: the model gives unusable logits.
+            InputError: a pair with more tokens than the model's context allows.
+            ModelError: the model computes unusable logits.
         """
 
 
@@ -81,7 +81,7 @@ class Differentiates(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ProbedPrompt:
-    """The tokens of a fixed question's prompt, and the likeliest tokens after it.
+    """The tokens of a fixed question's prompt, and the likeliest next tokens.
 
     Attributes:
         token_ids: the tokens of the prompt.
@@ -99,13 +99,13 @@ class Probes(Protocol):
 
     @property
     def probe(self) -> tuple[ProbedPrompt, ...]:
-        """Return the likeliest tokens; equal distributions give equal results up to rounding."""
+        """Return the likeliest next tokens; equal models have equal results up to rounding."""
 
 
 def probe_difference(
     have: Sequence[ProbedPrompt], want: Sequence[ProbedPrompt], tolerance: float
 ) -> str | None:
-    """Return the first difference of two probes above a tolerance, in words, or None.
+    """Return a sentence on the first difference above a tolerance between two probes, or None.
 
     Probes are compared, never hashed, because devices and threads round differently. If a probe
     lacks a token, the token's log-probability is at most the smallest log-probability in the probe.
@@ -149,17 +149,19 @@ def _at_most(
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """The members of a fingerprint that the code uses; all other members are only compared.
+    """The members of a fingerprint that the code reads; all other members are only compared.
 
     Attributes:
         dtype: the dtype in which the weights are used; None: not reported.
         prompting: the conversion of questions to prompts, in the form that `Prompting.described`
             accepts.
-        ordinary_end_tokens: ids of ordinary text tokens that end the model's answers.
-        repeatable: whether the same keys give the same draws again.
+        ordinary_end_tokens: ids of the tokens that end the model's answers but are ordinary text
+            tokens.
+        repeatable: whether draws with the same keys are identical when they are repeated.
         confirmed: whether it is certain that only the decoding truncates the distribution. False:
             neutral settings were sent to a server, but the server may truncate nevertheless.
-        assumes: assumptions behind every bound on the draws, which cannot be checked from outside.
+        assumes: assumptions of every bound on the draws that cannot be checked from outside the
+            model.
     """
 
     dtype: str | None = None
@@ -171,7 +173,7 @@ class Fingerprint:
 
     @classmethod
     def of(cls, fingerprint: JsonObject) -> Fingerprint:
-        """Return the used members of a fingerprint; absent members get their defaults.
+        """Return the members of a fingerprint that code reads; absent members have their defaults.
 
         Args:
             fingerprint: an engine's fingerprint (`Generate.fingerprint`), current or stored.

@@ -1,4 +1,4 @@
-"""Convert frozen values to JSON and back; the types of the fields define the form of the JSON."""
+"""Convert frozen values to JSON and back; the types of the fields define the JSON structure."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ _SHOWN = 200  # largest number of characters of a value in a message
 def to_json(value: object) -> Json:
     """Return the value as JSON values.
 
-    Frozen values become objects with the names of their fields; fields that are not compared are
-    left out. Tuples become lists, sets become sorted lists, and keys of mappings become texts. A
-    value whose class has a method `from_text` becomes its text, which `from_text` converts back.
+    Frozen values become objects with the names of their fields; fields that are ignored in
+    comparisons (`compare=False`) are left out. Tuples become lists, sets become sorted lists, and
+    keys of mappings become texts. A value whose class has a method `from_text` becomes its text,
+    which `from_text` converts back.
 
     Args:
         value: a frozen value, a path, a mapping, a sequence, a set, or a JSON value.
@@ -48,7 +49,7 @@ def to_json(value: object) -> Json:
         Lists, mappings, texts, numbers, truth values and None.
 
     Raises:
-        TypeError: the value or a part of it has another type.
+        TypeError: the value or a part of it has a type that is not listed under `value`.
     """
     if type(value) in _PLAIN:  # most values, so it is checked first
         return cast("Json", value)
@@ -81,10 +82,10 @@ def object_of(value: object) -> JsonObject:
 
 
 def changed(value: object) -> dict[str, Any]:
-    """Return the fields of a frozen value that differ from their defaults.
+    """Return the fields of a frozen value whose values differ from the defaults.
 
     Args:
-        value: the value. Only dataclasses have fields.
+        value: the value. A value that is not a dataclass has no fields.
 
     Returns:
         Values by the names of their fields; only fields that `to_json` writes.
@@ -98,7 +99,7 @@ def changed(value: object) -> dict[str, Any]:
 def spec_of(name: str, value: object, *, first: bool = False) -> str:
     """Return `name`, or `name:setting=value,...` with the fields that differ from their defaults.
 
-    With `first`, the first field is written as its value, without its name.
+    With `first`, only the value of the first field is written, without the field's name.
     """
     kind: Any = type(value)
     unnamed = [*_fields(kind)][: int(first)]
@@ -113,8 +114,8 @@ def require_types(value: object) -> None:
         value: the value; fields that `to_json` leaves out may have any value.
 
     Raises:
-        InputError: a member has another type. The message states the field, the member and the
-            type.
+        InputError: a member has a type other than its field's. The message states the field, the
+            value and the required type.
     """
     kind: Any = type(value)
     for name in _fields(kind):
@@ -140,7 +141,7 @@ def from_json(kind: type[T], value: Json, where: str = "the record", *, by_hand:
     Args:
         kind: the type of the value.
         value: the result of `to_json`.
-        where: the place of the JSON, for messages.
+        where: the place of the JSON, for error messages.
         by_hand: whether a person wrote the JSON. It may then have a single value instead of a list,
             and whole numbers are converted to float where a float is needed. Otherwise numbers stay
             unchanged, because 1 and 1.0 have different digests.
@@ -149,7 +150,8 @@ def from_json(kind: type[T], value: Json, where: str = "the record", *, by_hand:
         The value; a member with a default may be missing.
 
     Raises:
-        InputError: a member is missing, unknown or of another type. The message names it.
+        InputError: a member is missing, unknown or not of the type of its field. The message names
+            the member.
     """
     return cast("T", _Reader(by_hand).read(kind, value, where))
 
@@ -243,7 +245,7 @@ class _Reader:
         return tuple(self.read(kind, item, f"{where}[{i}]") for i, (kind, item) in enumerate(pairs))
 
     def key(self, kind: Any, key: str, where: str) -> Any:
-        """Return a key of an object as its type; in a file, every key is a text."""
+        """Convert a key of an object to its type, because every key in a file is text."""
         if hasattr(kind, "from_text"):
             return _of_text(kind, key, where)
         if kind is int:
@@ -261,7 +263,7 @@ class _Reader:
 
 
 def _short(value: Any) -> str:
-    """Return a value for a message, cut if it is long."""
+    """Return a value as text for a message, cut if it is long."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 

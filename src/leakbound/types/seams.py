@@ -33,14 +33,14 @@ class Named(Protocol):
 
     @property
     def name(self) -> str:
-        """Return the name of the model with its location and settings, as results show it."""
+        """Return the model's name with its location and settings, as it appears in results."""
 
 
 class Embed(Named, Protocol):
-    """A model that embeds texts as vectors; texts with similar meanings have near vectors."""
+    """A model that embeds texts as vectors; vectors of texts with similar meanings are close."""
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return one finite vector per text, float32, [n, d]. A vector depends on its text only."""
+        """Return one finite vector per text, float32, [n, d]. A vector depends only on its text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A conversation that waits for a reply.
+    """A conversation to which a chat model shall reply.
 
     Attributes:
         id: the key of the random draw of the reply.
@@ -76,10 +76,10 @@ class Chat(Named, Protocol):
     """A chat model that rewrites questions or judges outputs."""
 
     def chat(self, requests: Sequence[Request], decoding: Decoding, seed: int) -> list[str | None]:
-        """Draw one reply per request, in order; None if the model gives no reply.
+        """Draw one reply per request, in order; None for a request without a reply.
 
-        Replies to different ids are independent draws. The same (seed, id, messages) gives the same
-        draw if the engine can be seeded.
+        Replies to requests with different ids are independent draws. The same (seed, id, messages)
+        gives the same reply if the engine can be seeded.
 
         Raises:
             IncompleteError: a temporary failure (a time-out, a busy server) left some requests
@@ -97,14 +97,14 @@ class Classify(Named, Protocol):
     def classify(self, texts: Sequence[tuple[str, str | None]]) -> NDArray[np.float64]:
         """Return the probability of each label for each text or pair, float64, [n, labels].
 
-        The second text of a pair is None for a single text. Each row sums to 1 and depends on its
-        own texts only. If the texts are longer than the model's context, the row is NaN.
+        The second text of a pair is None for a single text. Each row sums to 1 and depends only on
+        its own texts. If the texts are longer than the model's context, the row is NaN.
         """
 
 
 @runtime_checkable
 class Truncates(Protocol):
-    """A classifier that can be limited to the beginning of every text."""
+    """A classifier that can be limited to the first tokens of every text."""
 
     def truncated(self, tokens: int) -> Classify:
         """Return this classifier, limited to the first tokens of a text; no text is then too long.
@@ -133,7 +133,7 @@ class Headway:
     Attributes:
         phase: the name of the step.
         done: the number of units that are done.
-        total: the number of all units.
+        total: the total number of units.
         unit: the plural name of the units; empty if the progress is not known (see `during`).
         tokens: the number of tokens that a model forwarded in this step so far.
         note: a remark that the user must see immediately; empty in all other reports.
@@ -148,7 +148,7 @@ class Headway:
 
 
 Progress: TypeAlias = Callable[[Headway], object]
-"""A callback for each change in the progress of a long step."""
+"""A callback that receives each change in the progress of a long step."""
 
 
 def silent(now: Headway) -> None:
@@ -163,7 +163,7 @@ def renamed(progress: Progress, name: Callable[[str], str]) -> Progress:
     """Return a `Progress` that renames each phase.
 
     Args:
-        progress: the callback that gets the new names.
+        progress: the callback that receives the new names.
         name: returns the new name of a phase.
     """
     return lambda now: progress(replace(now, phase=name(now.phase)))
@@ -198,7 +198,7 @@ def counted(progress: Progress, phase: str, items: Sequence[T], unit: str) -> It
 
 
 class Tell(Protocol):
-    """A callback for the number of finished draws and of forwarded tokens since its last call.
+    """A callback that gets the numbers of draws and of forwarded tokens since the last call.
 
     A `note` is a remark that the user must see immediately; the numbers then have no meaning.
     """
@@ -232,13 +232,13 @@ class Requests(Protocol):
 
 
 class DrawJournal(Protocol):
-    """A journal of an engine's results, kept until their part is stored. Threads may share it."""
+    """A journal of an engine's results, kept until the results are stored. Threads may share it."""
 
     def get(self, key: str) -> Sequence[Json]:
         """Return all values that were stored under a key, in order."""
 
     def put(self, key: str, value: Json) -> None:
-        """Store a value under a key, so that the value survives a killed process."""
+        """Store a value under a key, so that the value is kept if the process is killed."""
 
 
 class Unkept:
@@ -283,12 +283,12 @@ class Generate(Protocol):
     def fingerprint(self) -> JsonObject:
         """Return a description of the running model: digest of weights, dtype, template, versions.
 
-        Equal fingerprints mean equal distributions. `Fingerprint` lists the members that are used,
-        not only compared.
+        Equal fingerprints mean equal distributions. `Fingerprint` lists the members that other code
+        reads.
         """
 
     def check(self, queries: Sequence[Query], decoding: Decoding) -> None:
-        """Raise InputError for input from which the engine cannot draw, before costly work."""
+        """Raise InputError early if the engine cannot sample these queries or this decoding."""
 
     def generate(
         self, queries: Sequence[Query], decoding: Decoding, draws: Draws
@@ -296,7 +296,7 @@ class Generate(Protocol):
         """Draw completions of each query.
 
         Args:
-            queries: the texts that the model gets.
+            queries: the texts that are sent to the model.
             decoding: the distribution to draw from.
             draws: the numbers of draws per chunk, and their keys.
 
@@ -310,9 +310,10 @@ class Probabilistic(Protocol):
 
     @property
     def margin(self) -> float:
-        """Return the largest change of a token's log-probability with the batch shape, in nats.
+        """Return the largest difference of a log-probability between batch shapes, in nats.
 
-        The margin is infinite if probabilities cannot be exact.
+        The log-probability is of one token. The margin is infinite if probabilities cannot be
+        computed exactly.
         """
 
 
@@ -326,7 +327,7 @@ class Explores(Probabilistic, Protocol):
         """Find the exact masses of likely outputs, and draw from the remainder.
 
         Args:
-            queries: the texts that the model gets.
+            queries: the texts that are sent to the model.
             decoding: the distribution to explore and to draw from.
             effort: the number of forward passes per query, and how they are divided between
                 exploring and drawing.
@@ -337,7 +338,7 @@ class Explores(Probabilistic, Protocol):
             One Exploration or Failure for each query, in any order.
 
         Raises:
-            InputError: masses cannot be exact.
+            InputError: exact probabilities cannot be computed.
         """
 
     def force(
@@ -351,11 +352,11 @@ class Explores(Probabilistic, Protocol):
 
         Returns:
             One completion with count 0 per pair, in order. It is None if the decoding cannot
-                produce the text, or if the text's tokens do not exactly continue the prompt of the
-                draws.
+                produce the text. It is also None if the tokens of prompt and text together do not
+                begin with the tokens of the prompt.
 
         Raises:
-            InputError: probabilities cannot be exact.
+            InputError: exact probabilities cannot be computed.
         """
 
 
@@ -382,7 +383,7 @@ class Proves(Probabilistic, Protocol):
             One Proving or Failure for each query, in order.
 
         Raises:
-            InputError: probabilities cannot be exact.
+            InputError: exact probabilities cannot be computed.
         """
 
 
@@ -391,7 +392,7 @@ class Measures(Protocol):
     """An engine whose margin depends on the queries and must be measured."""
 
     def measure(self, queries: Sequence[Query]) -> None:
-        """Measure the margin after these queries' prompts; equal queries give the same margin.
+        """Measure the margin after the prompts of these queries; equal queries have equal margins.
 
         Callers measure before they draw, so that a resumed run has the same margin.
         """
@@ -402,7 +403,7 @@ class Tokenizes(Protocol):
     """An engine that splits texts with its model's tokenizer."""
 
     def words(self, texts: Sequence[str]) -> list[list[str | None]]:
-        """Return the tokens of each text without a prompt, as texts; None for an unknown token."""
+        """Return each text's tokens without a prompt, as texts; None for an unknown token."""
 
 
 @runtime_checkable
@@ -416,17 +417,17 @@ class Retraces(Probabilistic, Protocol):
 
         Args:
             outputs: (query, ids) pairs. Complete ids include the end token or reach the length
-                limit. Other ids are the beginning of several outputs. Their completion has the
-                probability of all these outputs, the finish "unknown", and the text that these
-                outputs share.
+                limit. Other ids are a prefix that several outputs share. The completion of such a
+                prefix has the total probability of these outputs, the finish "unknown", and the
+                text that these outputs share.
             decoding: the distribution under which outputs have their probabilities.
 
         Returns:
-            One completion with count 0 per pair, in order; None if the decoding cannot produce the
-                ids.
+            One completion with count 0 per pair, in order; None for ids that the decoding cannot
+                produce.
 
         Raises:
-            InputError: probabilities cannot be exact.
+            InputError: exact probabilities cannot be computed.
         """
 
 
@@ -446,17 +447,17 @@ class Redraws(Protocol):
         Results come in any order.
 
         A draw may differ by a token only if its random number is within the margin of that token's
-        interval boundary. `stored` has the completions by query id.
+        interval boundary. `stored` contains the completions by query id.
 
         Raises:
-            InputError: probabilities cannot be exact.
+            InputError: exact probabilities cannot be computed.
         """
 
 
 class Scorer(Named, Protocol):
     """A function of a completion and its prompt with values in [0, 1]; 1 always means a full leak.
 
-    A scorer may have further methods, such as `check`, `check_all` and `bounds` (see
+    A scorer may have additional methods, such as `check`, `check_all` and `bounds` (see
     `leakbound.scorers`).
     """
 
@@ -481,7 +482,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Opener(Protocol[T_co]):
-    """A description by which any process can open a value, such as a model.
+    """A description from which any process can open a value, such as a model.
 
     Equal openers open equal values.
     """
@@ -490,15 +491,15 @@ class Opener(Protocol[T_co]):
 
 
 class Crew(Protocol):
-    """A group of workers; each worker does one job at a time with the value that it opened."""
+    """A group of workers; each worker runs one job at a time with the value that it opened."""
 
     def each(
         self, opener: Opener[T], do: Callable[[T, J], R], jobs: Iterable[J]
     ) -> Iterator[tuple[J, R]]:
-        """Do every job at some worker; yield (job, result) pairs in the order of completion.
+        """Run every job on any worker; yield (job, result) pairs in the order of completion.
 
-        An idle worker gets the next job. If a worker is lost, another worker does its job again.
-        Only one call may run at a time. A worker opens `opener` once, and `do` does each job with
+        An idle worker runs the next job. If a worker is lost, another worker runs its job again.
+        Only one call may run at a time. A worker opens `opener` once, and `do` runs each job with
         the opened value.
 
         Raises:
@@ -507,7 +508,7 @@ class Crew(Protocol):
         """
 
     def prepare(self, opener: Opener[T], do: Callable[[T, J], object], job: J) -> None:
-        """Do a job once at every worker before its next job, also at workers that join later.
+        """Run a job once on every worker before its next job, also on workers that join later.
 
         The job replaces an earlier prepared job with the same `do`.
         """
@@ -525,16 +526,16 @@ class Spreads(Protocol):
     """An engine with several workers; each worker has its own engine."""
 
     def spread(self, do: Callable[[Generate, J], R], jobs: Iterable[J]) -> Iterator[tuple[J, R]]:
-        """Do every job at some worker's engine; see `Crew.each`."""
+        """Run every job on the engine of any worker; see `Crew.each`."""
 
 
 def alone(crew: Crew, opener: Opener[T], do: Callable[[T, J], R], job: J) -> R:
-    """Return the result of one job, done at any worker.
+    """Run one job on any worker, and return its result.
 
     Args:
         crew: the workers.
         opener: the opener of the value that a worker needs.
-        do: the function that does the job with the opened value.
+        do: the function that runs the job with the opened value.
         job: the job.
     """
     ((_, result),) = crew.each(opener, do, [job])

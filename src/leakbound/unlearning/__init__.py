@@ -1,4 +1,4 @@
-"""Training: models that learn a data set, and models that leak less of it."""
+"""Train models to learn a data set, or to leak less of it."""
 
 from leakbound.study.settings import prompting_of
 from leakbound.unlearning.settings import ModelAnswers, TrainingSettings, Watch

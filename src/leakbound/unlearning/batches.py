@@ -1,8 +1,8 @@
 """Build one padded batch from the rows of a step, and cut it into the inputs of the losses.
 
-One batch has the rows of all splits. The rows of a split are followed by the same rows with
-alternate or invented answers. So a step is one forward pass. Afterwards each split gets its own
-`LossInputs`.
+One batch contains the rows of all splits. The rows of a split are followed by the same prompts with
+alternate or invented answers. So a step is one forward pass. The outputs are then divided into one
+`LossInputs` per split.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ class Batch:
 
     Attributes:
         padded: the token ids, the mask and the labels of B rows.
-        places: true at the positions whose logits are needed, [B, T].
-        tokens: by name, true at the tokens of answers or of questions, [B, T].
-        rows: by split, the range of its rows among the B rows.
-        others: by split and part, the range of the split's rows with other answers.
-        frozen: by split, the frozen model's values of each row.
-        step_lengths: by split and part, the number of tokens of each row of the step.
+        places: a mask that is true at the positions whose logits are needed, [B, T].
+        tokens: for each name, a mask that is true at the tokens of answers or of questions, [B, T].
+        rows: for each split, the range of its rows among the B rows.
+        others: for each split and part, the range of the split's rows with alternate or invented
+            answers.
+        frozen: for each split, the frozen model's values of each row.
+        step_lengths: for each split and part, the number of tokens of each row of the step.
     """
 
     padded: Padded
@@ -124,8 +125,8 @@ class Assembly:
     ) -> dict[str, LossInputs]:
         """Return the inputs of each split's losses, from the logits at the batch's places [K, V].
 
-        `hidden` has the outputs of `layers`. `head` is the frozen model's output head, from which
-        the frozen model's logits are computed.
+        `hidden` contains the outputs of `layers`. `head` is the frozen model's output head, from
+        which the frozen model's logits are computed.
         """
         ranges = sorted([*batch.rows.values(), *batch.others.values()], key=lambda rows: rows.start)
         counts = torch.split(batch.places.sum(dim=1), [len(inside) for inside in ranges])
@@ -192,7 +193,7 @@ class _Picked:
     pieces: Mapping[range, Tensor]
 
     def at(self, mask: Tensor, inside: range, *, made: bool = True) -> LossInputs:
-        """Return the labels of these rows where `mask` [B, T] is true, and the logits if `made`."""
+        """Return these rows' labels where `mask` [B, T] is true, and the logits there if `made`."""
         here = slice(inside.start, inside.stop)
         row, column = mask[here].nonzero(as_tuple=True)
         logits = self.pieces[inside].new_empty(len(row), 0)
@@ -205,7 +206,7 @@ class _Picked:
 
 @dataclass(frozen=True, slots=True)
 class _FrozenRows:
-    """The frozen model's values of some rows as tensors on a device; None if absent."""
+    """The frozen model's values of some rows, as tensors on a device; None for absent values."""
 
     rows: Sequence[Frozen]
     device: torch.device

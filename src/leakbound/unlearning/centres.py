@@ -8,9 +8,9 @@ uses answers of the model before training, at T = 1 without truncation. Centres 
 before training, and stored with the trained model.
 
 The priors were chosen for two properties. First, two to four synthetic groups among 8 to 21
-candidates are found if the groups are six standard deviations apart, in many dimensions or on a
-line. Second, real rewritings, which hardly form groups, give one to five components. With more
-dimensions or narrower components, each rewriting becomes a component.
+candidates are found if the groups are six standard deviations apart, both in many dimensions and on
+a line. Second, real rewritings, which hardly form groups, result in one to five components. With
+more dimensions or narrower components, each rewriting becomes a component.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def contrast_centres(
     centres, and the vectors are not used. Otherwise there is one centre per occupied component, and
     at most eight centres. The question is the centre of its own component. The centre of any other
     component is the candidate nearest to the mean. The result depends on the seed, not on the order
-    of the rewritings. Raises InputError if the number of vectors differs, or if a vector is not
-    finite. Needs scikit-learn.
+    of the rewritings. Raises InputError if the numbers of texts and vectors differ, or if a vector
+    is not finite. Needs scikit-learn.
     """
     texts = tuple(texts)
     if len(texts) < CLUSTERED_FROM:
@@ -163,7 +163,7 @@ def clusters(objective: Objective, splits: Questions) -> bool:
 
 
 def require_candidates(objective: Objective, splits: Questions) -> None:
-    """Raise InputError for a row with too few candidates, or without scikit-learn to cluster."""
+    """Raise InputError for a row with too few candidates, or if scikit-learn is missing."""
     for split in splits_with("centres", objective.needs):
         for row in splits[split]:
             _require_enough(row, objective, split, len(candidates(row)))
@@ -210,7 +210,7 @@ def choose_centres(
 
 
 def numbers(folder: Path) -> str:
-    """Return the numbers of centres and of candidates per row in words; "" without centres."""
+    """Return a phrase with the numbers of centres and candidates per row; "" without centres."""
     if not (folder / CENTRES).exists():
         return ""
     rows = [row for rows in read_object(folder / CENTRES)["splits"].values() for row in rows]
@@ -219,7 +219,7 @@ def numbers(folder: Path) -> str:
 
 
 def _chosen(row: Prompt, embedder: Embed | None, seed: int) -> dict[str, Any]:
-    """Return the candidates of a row, and which of them are its centres."""
+    """Return the candidates of a row, and which candidates are its centres."""
     texts = candidates(row)
     clustered = embedder is not None and len(texts) >= CLUSTERED_FROM
     vectors = embedder.embed(texts) if embedder and clustered else np.empty((len(texts), 0))

@@ -24,8 +24,8 @@ class Example:
     """A prompt and its answer as token ids; the answer ends with the end token unless it was cut.
 
     In a row with a thought, the thought and its marks are the first part of the answer. In a chunk
-    of running text, the prompt is the first token, and the answer is all other tokens. `question`
-    is the range of the question's own tokens in the prompt.
+    of plain text, the prompt is the first token, and the answer is all other tokens. `question` is
+    the range of the question's own tokens in the prompt.
     """
 
     prompt: tuple[int, ...]
@@ -34,7 +34,7 @@ class Example:
 
     @property
     def tokens(self) -> list[int]:
-        """All tokens, with the end token."""
+        """All tokens, including the end token."""
         return [*self.prompt, *self.answer]
 
     @property
@@ -52,9 +52,10 @@ class Example:
 class ExampleRows:
     """A split as tokens: its rows, and additional parts of each row that the objective needs.
 
-    `others` has the same prompts with another answer, by the name of the part of `LossInputs`.
-    `centres` has the prompts of each row's contrast centres, with whose activations the row's
-    activations are compared. The first centre is the row's own question.
+    `others` contains the same prompts with alternate or invented answers, by the name of the part
+    of `LossInputs`. `centres` contains the prompts of each row's contrast centres. The activations
+    of a row are compared with the activations of its centres. The first centre is the row's own
+    question.
     """
 
     examples: Sequence[Example]
@@ -64,7 +65,7 @@ class ExampleRows:
 
 @dataclass(frozen=True, slots=True)
 class Padded:
-    """Examples padded on the right: ids, mask (1 on tokens) and labels, each [B, T]."""
+    """Examples padded on the right: ids, mask (1 at tokens) and labels, each [B, T]."""
 
     input_ids: Tensor
     attention_mask: Tensor
@@ -88,7 +89,7 @@ class Encoder:
     limit: int | None = None
 
     def row(self, row: Prompt, answer: str | None = None) -> Example:
-        """Encode a row with its own thought and answer, or with another answer and no thought.
+        """Encode a row with its thought and answer, or with `answer` instead and without a thought.
 
         Raises InputError if the row is too long, because no row is truncated.
         """
@@ -130,7 +131,7 @@ class Encoder:
         return self.rows(rows, drawn)
 
     def centres(self, row: Prompt, texts: Sequence[str]) -> list[Example]:
-        """Encode texts that replace a row's question; raise InputError if a prompt is too long."""
+        """Encode texts in place of a row's question; raise InputError if a prompt is too long."""
         queries = [replace(_query(row), text=text) for text in texts]
         located = [self.prompting.locate(self.tokenizer, query) for query in queries]
         for ids, _ in located:

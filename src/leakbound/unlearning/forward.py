@@ -40,7 +40,7 @@ class Lines:
 
     @classmethod
     def of(cls, mask: Tensor) -> Lines:
-        """Return the lines of rows whose tokens `mask` [B, T] marks."""
+        """Return the lines of rows; `mask` [B, T] is true at the tokens of the rows."""
         lengths = mask.sum(dim=1)
         order = lengths.argsort(descending=True, stable=True)
         place, count = torch.arange(len(order), device=mask.device), (len(order) + 1) // 2
@@ -55,7 +55,7 @@ class Lines:
         return self.line[row], self.start[row] + column
 
     def inputs(self, batch: Padded) -> dict[str, Tensor]:
-        """Return the model's inputs. Position ids restart with each row, which separates the rows.
+        """Return the model's inputs. Position ids restart with each row, to separate the rows.
 
         There is no mask, because with a mask transformers ignores the position ids.
         """
@@ -93,8 +93,8 @@ class Forward(nn.Module):
     def forward(self, batch: Padded, places: Places) -> tuple[Tensor, dict[int, Tensor]]:
         """Return the logits at `places`, [K, V], and the outputs of the blocks `layers`.
 
-        `places` has rows and columns, each [K]. The outputs are before the final norm, each [B, T,
-        d]; blocks are counted from 0. Without places, the head is not applied.
+        `places` contains rows and columns, each [K]. The blocks' outputs are before the final norm,
+        each [B, T, d]; blocks are counted from 0. Without places, the head is not applied.
         """
         ends, hidden = self.run(batch, places)
         return self.logits(ends), hidden
@@ -102,8 +102,8 @@ class Forward(nn.Module):
     def run(self, batch: Padded, places: Places) -> tuple[Tensor, dict[int, Tensor]]:
         """Run the model without its head; return the head's inputs at `places`, [K, d].
 
-        The second result has the outputs of the blocks `layers`. If the head cannot be separated,
-        the first result is the logits.
+        The second result contains the outputs of the blocks `layers`. If the head cannot be
+        separated, the first result is the logits.
         """
         lines = Lines.of(batch.attention_mask) if self.paired else None
         inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}

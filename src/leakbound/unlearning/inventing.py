@@ -33,10 +33,10 @@ def invented_answers(
 ) -> dict[str, list[str]]:
     """Return the answers that the model makes up for the rows of each split that needs them.
 
-    The rows are several copies of the list of questions. The k-th copy of a question gets the k-th
-    draw of its answers. Answers are read from `folder` if they are stored there. Otherwise they are
-    drawn, and written into `folder`. The same seed gives the same answers. Raises IncompleteError
-    if the model cannot be queried.
+    The rows are several copies of the list of questions. The k-th copy of a question is paired with
+    the k-th answer drawn for it. Answers are read from `folder` if they are stored there. Otherwise
+    they are drawn, and written into `folder`. The same seed gives the same answers. Raises
+    IncompleteError if the model cannot be queried.
     """
     inventing, seed = recipe.settings.inventing, recipe.settings.seed
     questions = {s: rows[: len(rows) // inventing.draws] for s, rows in recipe.inventive.items()}

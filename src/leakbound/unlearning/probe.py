@@ -67,11 +67,11 @@ def mean_recall(
 class LeakageProbe:
     """Measures a model during training on the first rows of each split.
 
-    There are three figures. `p_max SPLIT` is the largest next-token probability, averaged over each
+    There are three numbers. `p_max SPLIT` is the largest next-token probability, averaged over each
     true answer's tokens, then over answers. `ED SPLIT` is the mean plus 2 standard deviations of
     the ROUGE-L recall of sampled answers, averaged over questions. `utility SPLIT` is the mean
     ROUGE-L recall of greedy answers. ED is measured on the first split, which the model shall
-    forget, and utility on the other splits. An output whose answer is missing scores 0.
+    forget, and utility on all other splits. An output whose answer is missing scores 0.
     """
 
     loaded: LoadedModel
@@ -82,7 +82,7 @@ class LeakageProbe:
     seed: int
 
     def __call__(self) -> dict[str, float]:
-        """Return every figure by its name, without changing the random state of training."""
+        """Return the numbers by their names, without changing the random state of training."""
         engine = TransformersEngine(self.loaded, self.prompting)
         figures = {f"p_max {split}": self._confidence(split) for split in self.prompts}
         lead, *others = self.prompts

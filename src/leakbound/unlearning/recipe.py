@@ -29,8 +29,8 @@ class Recipe:
 
     `model` is the fingerprint of the initial model; it is empty until the model is loaded. `rows`
     are the rows to train on. `embedder` embeds rewritings for clustering (None: no rewritings are
-    clustered). `coin` chose the taught subjects, in this training or an earlier training (None: no
-    coin).
+    clustered). `coin` chose the taught subjects, in this or an earlier training run (None: no coin
+    chose them).
     """
 
     objective: Objective
@@ -84,7 +84,7 @@ class Recipe:
         return json.dumps(self.to_dict(), indent=1)
 
     def departures(self, kept: Mapping[str, object]) -> list[str]:
-        """Return the parts, by name, that differ from a stored recipe; `name` is not compared."""
+        """Return the names of parts that differ from a stored recipe; `name` is not compared."""
         plain = json.loads(self.text())
         keys = dict.fromkeys([*plain, *kept])
         return [key for key in keys if key != "name" and kept.get(key) != plain.get(key)]
@@ -95,14 +95,14 @@ _LICENCE = re.compile(r"^license:[ \t]*([\w.-]+)[ \t]*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """The initial model of a training: its name, and its licence if the model states one."""
+    """The initial model of a training run: its name, and its licence if its card has one."""
 
     name: str
     licence: str | None = None
 
     @classmethod
     def of(cls, location: str) -> Base:
-        """Return the name of a model folder with the licence in its card, or the hub name."""
+        """Return the name of a model folder and the licence in its model card, or a hub name."""
         folder = Path(location)
         if not folder.is_dir():
             return cls(location)
@@ -138,10 +138,10 @@ def model_card(
     Args:
         recipe: the recipe. The card states only the number and the digest of its rows, because it
             must not contain text of rows.
-        losses: the objective at each step.
+        losses: the value of the objective at each step.
         seconds: the duration of the training.
         centres: a description of the contrast centres (empty: there are no centres).
-        base: the initial model, whose licence applies to the new one.
+        base: the initial model, whose licence applies to the new model.
         notes: sentences about the training.
     """
     settings = recipe.settings.to_dict()

@@ -1,8 +1,8 @@
-"""The frozen initial model's values of the rows: computed once, stored in files, read when needed.
+"""Values that the frozen initial model computes for the rows, stored in files and read when needed.
 
 Files are necessary, because the activations of some thousand rows at one layer of a large model
-need gigabytes. Each file has a chunk of rows, and is written completely or not at all. So an
-interrupted computation can resume.
+need gigabytes. Each file contains the values of a chunk of rows, and is written completely or not
+at all. So an interrupted computation can resume.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class References:
 
     @cached_property
     def _where(self) -> dict[tuple[str, int], tuple[Any, list[str]]]:
-        """For each row, the open file with its values, and the names of these values."""
+        """For each row, the open file with the row's values, and the names of these values."""
         places: dict[tuple[str, int], tuple[Any, list[str]]] = {}
         for path, (split, rows) in self.files.items():
             file = safe_open(path, framework="pt")

@@ -1,4 +1,4 @@
-"""Load and check the rows to train on: questions with their answers, or running texts."""
+"""Load and check the rows to train on: questions with their answers, or plain text passages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def prompts(rows: Sequence[Row]) -> list[Prompt]:
 
 
 def passages(rows: Sequence[Row]) -> list[Passage]:
-    """Return the rows that are running texts."""
+    """Return the rows that are plain text passages."""
     return [row for row in rows if isinstance(row, Passage)]
 
 
@@ -53,7 +53,7 @@ def require_known(objective: Objective, splits: Splits) -> None:
 
 
 def require_apart(forget: Sequence[Row], retain: Sequence[Row]) -> None:
-    """Raise InputError if a question or a text is in both forget and retain."""
+    """Raise InputError if a question or a passage is in both the forget set and the retain set."""
     kept = {_named(row).strip(): row.id for row in retain}
     both = [row for row in forget if _named(row).strip() in kept]
     if both:
@@ -122,7 +122,7 @@ def _texts(row: Row) -> list[Any]:
 
 Given: TypeAlias = Sequence[Prompt] | Sequence[Passage]
 Source: TypeAlias = str | Benchmark | Given
-"""Rows, or a benchmark with the rows, or the benchmark's name."""
+"""Rows, a benchmark with the rows, or a benchmark's name."""
 
 
 def opened(source: Source) -> Benchmark | Given:
@@ -131,7 +131,7 @@ def opened(source: Source) -> Benchmark | Given:
 
 
 def rows_of(source: Benchmark | Given, role: Role | None = None) -> Given:
-    """Return a benchmark's rows of a role (None: its evaluated rows); return plain rows unchanged.
+    """Return a benchmark's rows with a role (None: its evaluated rows), or given rows unchanged.
 
     Raises InputError if the benchmark's rows are only for evaluation.
     """
@@ -139,7 +139,9 @@ def rows_of(source: Benchmark | Given, role: Role | None = None) -> Given:
 
 
 OURS = Path(__file__).with_name("alternates.txt")
-"""The default sentences that replace an answer, because TOFU's list is not on the hub."""
+"""The file of this package's default sentences that replace an answer; TOFU's list is not on the
+hub.
+"""
 
 
 def read_alternates(path: Path) -> tuple[str, ...]:
@@ -158,7 +160,8 @@ def read_alternates(path: Path) -> tuple[str, ...]:
 def with_alternates(rows: Sequence[Prompt], sentences: Sequence[str] | None) -> list[Prompt]:
     """Return the rows with these sentences as alternate answers.
 
-    Without sentences (None), a row keeps its own alternate answers, or gets the default sentences.
+    If `sentences` is None, a row keeps its own alternate answers; a row without any gets the
+    default sentences.
     """
     if sentences is not None:
         return [replace(row, alternate_answers=tuple(sentences)) for row in rows]

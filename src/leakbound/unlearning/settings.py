@@ -1,4 +1,4 @@
-"""Settings of training that apply to any objective."""
+"""Training settings that apply to any objective."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class ModelAnswers:
 
     These answers have two uses. First, the model's confidence in its answers can select rewritings
     before contrast centres are chosen among the rewritings (IDS). Second, an objective can prefer
-    these answers over the true answers. Then each answer is a row, and an epoch has `draws` times
-    as many rows.
+    these answers over the true answers. Then each answer is a row, so an epoch has `draws` rows per
+    question.
 
     Attributes:
         draws: the number of answers per text, at least 1.
@@ -59,7 +59,7 @@ MADE_UP = ModelAnswers(draws=5, max_new_tokens=200)
 
 @dataclass(frozen=True, slots=True)
 class StepCount:
-    """The number of passes and steps of a training.
+    """The number of passes and steps of a training run.
 
     A pass is a forward pass over one batch. A step of the optimiser uses `accumulation` passes. By
     default, a step may combine passes of two epochs, and both the number of steps and the warm-up
@@ -90,17 +90,17 @@ class StepCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSettings:
-    """Settings of a training by AdamW; the defaults are from Scholten et al. (2025).
+    """Settings of a training run with AdamW; the defaults are from Scholten et al. (2025).
 
     Attributes:
-        epochs: the number of passes over the leading split, which is the split to forget or to
-            learn.
-        learning_rate: the learning rate after the warm-up, which is the largest.
+        epochs: the number of times that training uses the leading split, which is the split to
+            forget or to learn.
+        learning_rate: the learning rate after the warm-up, which is the maximum.
         batch_size: the number of rows of the leading split per forward pass.
         accumulation: the number of passes per step.
         schedule: how the learning rate falls: "cosine", "linear" or "constant".
         warmup_ratio: the fraction of all steps over which the learning rate rises.
-        whole_steps: whether steps are counted as in OpenUnlearning, see `StepCount`.
+        whole_steps: whether steps are counted as in OpenUnlearning (see `StepCount`).
         weight_decay: AdamW's weight decay.
         max_grad_norm: the norm to which gradients are clipped.
         max_length: the maximum number of tokens of prompt and answer together (None: the model's
@@ -183,7 +183,7 @@ class TrainingSettings:
         return StepCount(passes, accumulation, steps, int(warm))
 
     def to_dict(self) -> dict[str, object]:
-        """Return the settings for a recipe file, without settings in its other parts."""
+        """Return the settings for a recipe file, without settings that its other parts contain."""
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _OWN_PARTS}
         return plain | {"weights": asdict(self.weights)}
 
@@ -193,8 +193,8 @@ class Watch:
     """Settings of checkpoints, measurements and reports, which do not change the trained weights.
 
     Attributes:
-        checkpoint_minutes: the number of minutes between checkpoints, at least 0; 0 saves one at
-            each step.
+        checkpoint_minutes: the number of minutes between checkpoints, at least 0; 0 saves a
+            checkpoint at each step.
         evaluate_every: the number of steps between measurements of leakage and utility (None: no
             measurements).
         questions: the number of measured questions of each split, from the first question on.

@@ -1,4 +1,4 @@
-"""Train a model on an objective; a training resumes from its last checkpoint.
+"""Train a model on an objective; an interrupted training run resumes from its last checkpoint.
 
 The `Trainer` of transformers runs the steps. The rows of each pass are fixed before training.
 """
@@ -57,7 +57,7 @@ Measure = Callable[[], Mapping[str, float]]  # figures and their names
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Following:
-    """Observers of a training: a callback for progress, and a function that measures the model."""
+    """Observers of a training run: a progress callback, and a function that measures the model."""
 
     watch: Watch
     progress: Progress
@@ -149,14 +149,14 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         return loss
 
     def move(self, epoch: int, shares: Tensor) -> None:
-        """Update each bound's multiplier by the mean excess over the bound among all processes."""
+        """Update each bound's multiplier by the excess over the bound, averaged over processes."""
         beyond = self.accelerator.reduce(shares, "mean").tolist()
         for i, bound in self.objective.bounds.items():
             if epoch >= bound.warmup:
                 self.weights[i] = max(0.0, self.weights[i] + bound.step * beyond[i])
 
     def stop(self, event: str) -> NoReturn:
-        """Raise IncompleteError with an `event` of the current step."""
+        """Raise IncompleteError, with a message about the `event` in the current step."""
         last = self.work.checkpoint
         kept = f"the last good checkpoint is `{last}`" if last else "there is no checkpoint"
         raise IncompleteError(
@@ -194,13 +194,13 @@ class ObjectiveTrainer(Trainer):  # type: ignore[misc]
         return DataLoader(self.train_dataset, batch_size=1, collate_fn=itemgetter(0))
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """Write the model without the wrappers of training, and the model's tokenizer."""
+        """Write the model, without the wrappers that training adds, and the model's tokenizer."""
         if self.args.should_save:
             self.model.model.save_pretrained(output_dir)
             self.processing_class.save_pretrained(output_dir)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        """Save Trainer's checkpoint, and flush it to disk so that it survives a power cut."""
+        """Save Trainer's checkpoint, and flush it to disk so that no power cut destroys it."""
         super()._save_checkpoint(model, trial)
         self.accelerator.wait_for_everyone()  # each process writes its random state
         if self.args.should_save:
@@ -306,8 +306,8 @@ def fit(
 ) -> None:
     """Train `loaded.model` in place; the same seed on the same machine gives the same weights.
 
-    Training resumes from the last checkpoint in the folder `work`, which must be open. It ends with
-    the same weights as without an interruption. Trainer seeds the global generators of Python,
+    Training resumes from the last checkpoint in the folder `work`, which must be open. The final
+    weights are the same as without an interruption. Trainer seeds the global generators of Python,
     NumPy and torch. `assembly` must be made for the same objective. The frozen reference is the
     model before training. Raises IncompleteError if the objective or a gradient is no longer
     finite.
@@ -407,8 +407,8 @@ def check_before_loading(
 ) -> Objective:
     """Check an objective and settings for a model; return the objective with the model's layers.
 
-    Layers that are fractions of the depth become numbers of blocks. Raises InputError for layers
-    and modules that the model lacks, and for missing libraries. If the model cannot be built
+    Layers that are given as fractions of the depth become block numbers. Raises InputError for
+    layers and modules that the model lacks, and for missing libraries. If the model cannot be built
     without weights, layers and modules are not checked, and loading the model reports the reason
     later.
     """
@@ -436,7 +436,7 @@ def check_before_loading(
 
 
 def _outline(location: str, settings: TrainingSettings) -> Any:
-    """Return the model without its weights, or None if it cannot be built.
+    """Build the model without its weights; return None if this is not possible.
 
     Loading the model later reports the reason.
     """

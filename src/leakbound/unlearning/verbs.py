@@ -1,9 +1,9 @@
-"""`unlearn` and `finetune`: train a model on rows, and write a complete model folder or none.
+"""`unlearn` and `finetune`: train a model on rows, and write a complete model folder or no folder.
 
-A model folder that exists is complete, because it gets its name after the last byte is written. Its
-`recipe.json` states how the model was made, so the same command reuses the model. An unfinished
-training is stored in a hidden folder next to the model folder. The same command resumes from this
-folder.
+A model folder that exists is complete, because it is renamed to its name after the last byte is
+written. Its `recipe.json` states how the model was made, so the same command reuses the model. An
+unfinished training run is stored in a hidden folder next to the model folder. The same command
+resumes from this folder.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ class Trained:
 
     Attributes:
         path: the folder.
-        losses: the objective at each step.
+        losses: the value of the objective at each step.
         seconds: the duration of the training.
-        reused: whether the folder existed before, made by the same recipe.
-        notes: sentences about the training, derived from its log; after a dry run, sentences about
-            the steps and memory that the training needs.
+        reused: whether an earlier call with the same recipe made the folder.
+        notes: sentences about the training run, derived from its log; after a dry run, sentences
+            about the steps and memory that training needs.
         processes: the number of processes that trained it.
         process: the number of this process, from 0.
     """
@@ -109,7 +109,7 @@ def unlearn(
     watch: Watch = WATCH,
     progress: Progress = silent,
 ) -> Trained:
-    """Train a model to forget answers or running texts, and write the new model to a folder.
+    """Train a model to forget answers or plain text passages, and write the new model to a folder.
 
     If training is interrupted, the same call resumes from the last checkpoint and gives the same
     weights.
@@ -117,28 +117,29 @@ def unlearn(
     Args:
         model: a folder or hub name, or a `LoadedModel`, which is trained in place.
         objective: the name of a paper's objective, several names joined by "+", or an `Objective`.
-        forget: rows or texts, or a benchmark whose evaluated questions are forgotten. Texts are cut
-            into chunks of `settings.max_length` tokens (None: the context, at most 2,048).
-        retain: rows or texts to keep, or a benchmark whose retain split is kept (None: the retain
-            split of the benchmark `forget`, if the objective needs one).
+        forget: rows or passages to forget, or a benchmark whose evaluated questions are forgotten.
+            Passages are cut into chunks of `settings.max_length` tokens (None: the context, at most
+            2,048).
+        retain: rows or passages to keep, or a benchmark whose retain split is kept (None: the
+            retain split of the benchmark `forget`, if the objective needs one).
         out: the new model's folder, with its recipe, log and card.
         settings: the settings of training and of prompts (None: the settings of the preset's
             authors, or else the defaults).
         watch: the settings of checkpoints, measurements and reports; none changes the weights.
-        progress: called with each phase and step, and with each note when its reason is known.
+        progress: called for each phase and step, and immediately for each note.
 
     Returns:
-        The finished folder, with the objective at each step. `reused` is True if an earlier call
-            with the same recipe made the folder.
+        A description of the finished folder, with the objective's value at each step. `reused` is
+            True if an earlier call with the same recipe made the folder.
 
     Raises:
-        InputError: an unknown objective, an empty or missing split, a row without a needed answer,
-            a question in both forget and retain, an `out` that leakbound did not make, or a layer
-            or module that the model lacks. All of this is checked before a model on disk is loaded.
-            After loading: a row that is too long.
+        InputError: an unknown objective, an empty or missing split, a row that lacks an answer that
+            the objective needs, a question in both the forget set and the retain set, an `out` that
+            leakbound did not make, or a layer or module that the model lacks. All of this is
+            checked before a model on disk is loaded. After loading: a row that is too long.
         ModelError: a model that cannot be loaded.
-        MixError: `out` has the model or the unfinished training of another recipe, or another
-            command is training into it.
+        MixError: `out` contains the model or the unfinished training run of another recipe, or
+            another command is writing to it.
         IncompleteError: the objective or a gradient is no longer finite, or the model cannot be
             queried.
     """
@@ -189,7 +190,7 @@ def finetune(
     progress: Progress = silent,
     coin: Coin | None = None,
 ) -> Trained:
-    """Train a model on answers or running texts, and write the new model to a folder.
+    """Train a model on answers or plain text passages, and write the new model to a folder.
 
     Rows with a thought teach the thought and the answer. Such rows turn thinking on; `settings`
     that turn thinking off raise InputError. If training is interrupted, the same call resumes from
@@ -197,24 +198,24 @@ def finetune(
 
     Args:
         model: a folder or hub name, or a `LoadedModel`, which is trained in place.
-        rows: rows or texts to learn, or a benchmark whose evaluated questions are taught.
+        rows: rows or passages to learn, or a benchmark whose evaluated questions are taught.
         out: the new model's folder, with its recipe, log and card.
         settings: the settings of training and of prompts (default: `TrainingSettings()`).
         watch: the settings of checkpoints, measurements and reports; none changes the weights.
-        progress: called with each phase and step, and with each note when its reason is known.
-        coin: the coin that chose the taught subjects (None: the coin of `rows` if their spec is
-            `taught:SEED,SPEC`, else the coin of the model).
+        progress: called for each phase and step, and immediately for each note.
+        coin: the coin that chose the taught subjects. None: the coin of `rows` if their spec is
+            `taught:SEED,SPEC`, or else the coin of the model.
 
     Returns:
-        The finished folder, with the mean loss at each step. `reused` is True if an earlier call
-            with the same recipe made the folder.
+        A description of the finished folder, with the mean loss at each step. `reused` is True if
+            an earlier call with the same recipe made the folder.
 
     Raises:
         InputError: a model whose taught subjects another coin has chosen, or inputs that `unlearn`
             refuses.
         ModelError: a model that cannot be loaded.
-        MixError: `out` has the model or the unfinished training of another recipe, or another
-            command is training into it.
+        MixError: `out` contains the model or the unfinished training run of another recipe, or
+            another command is writing to it.
         IncompleteError: the loss or a gradient is no longer finite, or the model cannot be queried
             during training.
     """
@@ -308,7 +309,7 @@ def _loaded(recipe: Recipe, model: LoadedModel) -> Recipe:
 def _encoded(
     recipe: Recipe, encoder: Encoder, engine: Callable[[], TransformersEngine]
 ) -> dict[str, ExampleRows]:
-    """Return the splits as tokens; raise InputError if the model cannot make up needed answers."""
+    """Return the splits as tokens; raise InputError if needed answers cannot be made up."""
     settings, data = recipe.settings, dict[str, ExampleRows]()
     for split, rows in recipe.rows.items():
         if not (questions := prompts(rows)):
@@ -347,7 +348,7 @@ def _completed(
 def _plan(
     model: LoadedModel, data: Mapping[str, ExampleRows], settings: TrainingSettings
 ) -> tuple[str, str]:
-    """Return sentences about the rows, steps and memory of a training that has not begun."""
+    """Return sentences about the rows, steps and memory of a training run that has not begun."""
     rows = {split: len(encoded.examples) for split, encoded in data.items()}
     count = settings.steps_of(next(iter(rows.values())))
     with trained(model.model, settings.weights, settings.seed) as training:
@@ -386,7 +387,7 @@ def _save(model: LoadedModel, out: Path, recipe: Recipe, work: WorkFolder) -> No
 
 
 def _clear(out: Path, work: WorkFolder) -> None:
-    """Remove the files that a command left next to a finished model if it was killed at its end."""
+    """Remove files that a command left next to a finished model if it was killed while ending."""
     folders = [folder for folder in (work.path, partial_of(out)) if folder.exists()]
     if folders:
         with suppress(MixError), work.locked():  # if locked, another command removes them

@@ -98,7 +98,7 @@ def chosen_modules(model: Any, weights: Weights) -> dict[str, nn.Module]:
 
 @contextmanager
 def trained(model: Any, weights: Weights, seed: int) -> Iterator[Any]:
-    """Freeze all weights except `weights`; afterwards merge adapters and unfreeze the model.
+    """Freeze all weights except `weights`; when the context ends, merge adapters and unfreeze all.
 
     Yields the model, or the model in peft's wrapper if there are adapters.
     """
@@ -127,7 +127,7 @@ _COMPARED = 1 << 20  # largest number of compared weights of a tensor
 
 
 def rounded_weights(model: Any, weights: Weights) -> list[torch.Tensor]:
-    """Return copies of the trained 16-bit weights; of a large tensor only evenly spaced weights."""
+    """Copy the trained 16-bit weights; from a large tensor, copy only evenly spaced weights."""
     modules = {"": model} if weights.everything else chosen_modules(model, weights)
     if weights.adapters:
         modules = {name: modules[name] for name in _adaptable(modules, model, weights)}
@@ -151,7 +151,7 @@ _LINEAR = (nn.Linear, Conv1D)  # the second is GPT-2's
 def matrices(model: Any) -> Iterator[torch.Tensor]:
     """Yield each linear layer's weights except the head's, [outputs, inputs], to change in place.
 
-    Raises InputError for a model that stores the matrices of several experts in one tensor.
+    Raises InputError for a model with several experts whose matrices are stacked in one tensor.
     """
     for name, parameter in model.named_parameters():
         if "experts" in name and parameter.ndim > 2:

@@ -1,4 +1,4 @@
-"""The folder of an unfinished training, from which the training resumes."""
+"""The folder of an unfinished training run, from which the run resumes."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _WHOLE = "whole.json"  # written once all other files are on disk
 
 @dataclass(frozen=True, slots=True)
 class WorkFolder:
-    """The folder of a training: recipe, frozen model's values, log, and the last checkpoint."""
+    """The folder of a training run: recipe, frozen model's values, log, and the last checkpoint."""
 
     path: Path
 
     @classmethod
     def of(cls, out: Path) -> WorkFolder:
-        """Return the folder of the training that writes its model to `out`."""
+        """Return the folder of the training run that writes its model to `out`."""
         return cls(out.with_name(f".{out.name}.training"))
 
     def locked(self) -> AbstractContextManager[None]:
@@ -45,7 +45,7 @@ class WorkFolder:
         return locked(self.path, "unlearn", lock)
 
     def open(self, recipe: Recipe) -> None:
-        """Begin or resume a training; raise MixError if another recipe has a checkpoint here."""
+        """Begin or resume a run; raise MixError if a checkpoint here has another recipe."""
         file = self.path / RECIPE
         if file.exists():
             differing = recipe.departures(read_object(file))
@@ -103,7 +103,7 @@ def stored_json(file: Path, make: Callable[[], dict[str, Any]]) -> dict[str, Any
 
 
 def read_log(file: Path) -> list[Mapping[str, float]]:
-    """Return the lines of a finished training's log; the last line has the duration in seconds."""
+    """Return the lines of the log of a finished run; the last line has the duration in seconds."""
     lines = [*read_steps(file)]
     if not lines or "seconds" not in lines[-1]:
         raise DamagedError(f"`{file}` does not state how long training took. {REMEDY}")
@@ -111,7 +111,7 @@ def read_log(file: Path) -> list[Mapping[str, float]]:
 
 
 def notes_of(lines: Sequence[Mapping[str, float]]) -> tuple[str, ...]:
-    """Return sentences about a training, made from lines of its log."""
+    """Return sentences about a training run, derived from the lines of its log."""
     notes = []
     for line in lines:
         far = line.get(DISTANCE, 0.0)
