@@ -63,7 +63,6 @@ from leakbound.text.characters import (
     plain_character,
 )
 
-# English stopwords.
 STOPWORDS = frozenset(
     """
     a about after all also an and any are as at be been before being both but by can could did do
