@@ -325,7 +325,7 @@ def test_a_seed_is_kept_where_the_order_matters(name: str) -> None:
 @every_case
 def test_invalid_terms_are_refused(name: str) -> None:
     terms: tuple[tuple[dict[str, Any], str], ...] = (
-        ({"method": "best"}, "`method` of the .* must be .*, got 'best'"),
+        ({"method": "best"}, "`method` must be .* for the .*, got 'best'"),
         ({"confidence": 1.0}, "strictly"),
         ({"confidence": 0.0}, "strictly"),
         ({"side": "top"}, "'both'"),

@@ -124,8 +124,8 @@ def _require_no_adapter(folder: Path) -> None:
     if not (folder / "config.json").is_file():
         raise ModelError(f"`{folder}` is a PEFT adapter. Merge it into its base model {merged}")
     raise ModelError(
-        f"`{folder}` has a model and a PEFT adapter ({_ADAPTER}), which loading would apply. If it "
-        f"is already merged, move {_ADAPTER} and adapter_model.* away. If not, merge it {merged}"
+        f"`{folder}` has a model and a PEFT adapter ({_ADAPTER}), which would be applied too. If "
+        f"it is already merged, move {_ADAPTER} and adapter_model.* away. If not, merge it {merged}"
     )
 
 

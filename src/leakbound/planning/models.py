@@ -105,8 +105,8 @@ class Fluency:
         classifier = OpenModels(**loading).classify(named or CLASSIFIER)
         if not isinstance(classifier, Truncates):
             raise InputError(
-                f"fluency needs a classifier that truncates texts, which {classifier.name!r} does "
-                "not. Use a sequence classifier."
+                f"fluency needs a classifier that truncates long texts, but {classifier.name!r} "
+                "does not truncate them. Use a sequence classifier."
             )
         labels = [label.casefold() for label in classifier.labels]
         if labels.count(CLEAN) != 1:

@@ -58,8 +58,8 @@ ROUNDING = 1e-3
 class Independence:
     """The outcome of the check, with the three p-values; a p-value is 1 if there is no evidence.
 
-    "no objection" is no proof of independence. For example, a few draws from a distribution with
-    one likely text are similar even if they are independent.
+    "no objection" is no proof of independence. For example, if one text is very likely, a
+    few independent draws are as similar as copies.
 
     Attributes:
         verdict: "copies" if a p-value is below `level`, "not checkable" if probabilities are not

@@ -184,8 +184,8 @@ def bound(
     """
     theorem = _theorem(evidence, quantity)
     if method is not None and not (method == "paper" and theorem.paper):
-        choice = "'paper' or omitted" if theorem.paper else "omitted: there is only one method"
-        raise InputError(f"`method` of the {quantity.reading} must be {choice}, got {method!r}.")
+        choice = "'paper' or omitted" if theorem.paper else "omitted"
+        raise InputError(f"`method` must be {choice} for the {quantity.reading}, got {method!r}.")
     seed = order.entropy() if seed is None else seed
     if quantity.over in ("each", "mean"):
         made = theorem.prove(evidence, quantity, Terms(confidence, side, method == "paper", seed))
