@@ -66,10 +66,10 @@ class StepCount:
     are rounded up.
 
     With `whole_steps`, steps are counted as in OpenUnlearning (d3d7cf9, with its transformers
-    4.45.1: `Trainer._inner_training_loop`, `load_trainer_args`). An epoch has
-    floor(passes of the epoch / accumulation) steps, at least 1. Passes that do not fill a step are
-    used in the first step of the next epoch. Training ends after the last complete step, so the
-    last passes may be left out. The warm-up has floor(epochs of warm-up x rows / (batch size x accumulation)) steps.
+    4.45.1: `Trainer._inner_training_loop`, `load_trainer_args`). An epoch has floor(passes of the
+    epoch / accumulation) steps, at least 1. Passes that do not fill a step are used in the first
+    step of the next epoch. Training ends after the last complete step, so the last passes may be
+    left out. The warm-up has floor(epochs of warm-up x rows / (batch size x accumulation)) steps.
 
     There is one deviation, for epochs with fewer passes than `accumulation`. The code of
     OpenUnlearning then makes an additional step at every `accumulation`-th pass, and divides each
